@@ -130,17 +130,7 @@ def _residuals(fabric: Fabric, fit: SeriesFit) -> tuple[Residual, ...]:
     found = []
     for point, used, best in zip(series.points, fit.member.used, price_series(fabric, series, Readings()).best, strict=True):
         error = best.seconds / point.seconds - 1
-        found.append(
-            Residual(
-                bytes=point.bytes,
-                measured_s=point.seconds,
-                fitted_s=best.seconds,
-                relative_error=error,
-                algorithm=best.algorithm,
-                protocol=best.protocol,
-                used=bool(used),
-            )
-        )
+        found.append(Residual(point.bytes, point.seconds, best.seconds, error, best.algorithm, best.protocol, used=bool(used)))
     return tuple(found)
 
 
@@ -225,8 +215,7 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
                 for left in _some(one.left_out, most)
             ]
             lines += _rest("    ", one.left_out, most)
-    noted = [line for note in notes for line in wrap(note, _WIDTH - 2)]
-    return [*lines, "", *noted]
+    return [*lines, "", *(line for note in notes for line in wrap(note, _WIDTH - 2))]
 
 
 def _some(sizes: Sequence[_T], most: int) -> Sequence[_T]:

@@ -110,15 +110,9 @@ def costs(
     kept = own / copies[-1] if copies else 0.0
     base, per_byte = near.a - n_alpha * _ALPHA_S, near.b - n_beta / slow
     per_byte = per_byte if per_byte > 1e-9 * near.b else 0.0
-    return AlgorithmCosts(
-        algorithm=algorithm,
-        n_alpha=n_alpha,
-        n_beta=n_beta,
-        own=0.0 if copies else own,
-        base_s=max(base, 0.0),
-        base_s_per_byte=per_byte + kept,
-        switched=algorithm == IN_SWITCH,
-    )
+    shared = 0.0 if copies else own
+    switched = algorithm == IN_SWITCH
+    return AlgorithmCosts(algorithm, n_alpha, n_beta, shared, max(base, 0.0), per_byte + kept, switched=switched)
 
 
 def _curve(placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,

@@ -46,8 +46,7 @@ class _TierSeries(NamedTuple):
         for index, (series, placed) in enumerate(zip(self.series, self.placed, strict=True)):
             outer = [one for name in names if (one := _costs(placed, self.primitive, self.tier.name, name))]
             inner = _inside(placed, self.primitive, self.tier.name, names)
-            hardware = self.on[index] if self.on else None
-            found.append(Member(series, used[index], tuple(outer), inner=inner, on=hardware))
+            found.append(Member(series, used[index], tuple(outer), inner=inner, on=self.on[index] if self.on else None))
         return found
 
 

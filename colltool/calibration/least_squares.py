@@ -66,11 +66,6 @@ def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Ar
     return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, prior, width_s)
 
 
-def _launch_width_s(prior: Prior) -> float:
-    """The launch overhead itself; α's for a launch overhead of zero, as on hosts."""
-    return prior.loose * (prior.launch_s or prior.alpha_s)
-
-
 def _products(mixed: Array, y: Array) -> Array:
     """Per-row terms of the normal equations: the upper triangle of xxᵀ, then xy; (..., rows, 14)."""
     return np.concatenate([mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1)
@@ -86,7 +81,8 @@ def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s:
     gram[..., 1, 1] += strength
     right[..., 1] += strength * prior.alpha_s * scale[..., 1]
     if prior.launch_s is not None:
-        held = (NOISE / (_launch_width_s(prior) * scale[..., 0])) ** 2
+        launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)  # hosts launch nothing: 0 s
+        held = (NOISE / (launch_width_s * scale[..., 0])) ** 2
         gram[..., 0, 0] += held
         right[..., 0] += held * prior.launch_s * scale[..., 0]
     return np.asarray((_non_negative(gram, right) / scale) @ _MIXED.T)

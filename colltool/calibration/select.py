@@ -170,8 +170,7 @@ def together(groups: Sequence[ChosenFit], prior: Prior) -> ChosenFit | None:
     width = max(len(one.algorithms) for one in groups)
     members = tuple(_padded(member, width) for one in groups for member in one.members)
     joint = fewest(_fitted((), members, _most(members), prior), prior)
-    apart = mape(np.concatenate([one.errors for one in groups]))
-    return joint if joint.cv_mape <= apart * _WORTH else None
+    return joint if joint.cv_mape <= _WORTH * mape(np.concatenate([one.errors for one in groups])) else None
 
 
 def _padded(member: Member, width: int) -> Member:
@@ -190,16 +189,8 @@ def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, 
     fit = _ordered(_best(sample), sample, count)
     if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # no point needs the last one
         return _fitted(algorithms, members, count - 1, prior)
-    return ChosenFit(
-        members=tuple(members),
-        algorithms=algorithms,
-        names=names,
-        sample=sample,
-        fit=fit,
-        errors=left_out_errors(sample, folds(members)),
-        candidates=(),
-        confidence="",
-    )
+    errors = left_out_errors(sample, folds(members))
+    return ChosenFit(tuple(members), algorithms, names, sample, fit, errors, candidates=(), confidence="")
 
 
 def _best(sample: Sample) -> Envelope:

@@ -41,16 +41,7 @@ def _one(chosen: ChosenFit, index: int, name: str, fallback_Bps: float, line_Bps
     tied = ([] if sure.alpha_is_told else [held]) + ([] if felt else ["bandwidth_Bps"])
     ci95 = _intervals(sure.ci95, {"launch_overhead_s", "alpha_s", "bandwidth_Bps"} - set(tied), copy is not None)
     share = bandwidth / line_Bps if line_Bps and bandwidth <= line_Bps else None
-    return FittedProtocol(
-        name=name,
-        launch_overhead_s=launch,
-        alpha_s=max(alpha, MIN_ALPHA_S),
-        bandwidth_Bps=bandwidth,
-        copy_Bps=copy,
-        eta_beta=share,
-        ci95=ci95,
-        tied=tuple(tied),
-    )
+    return FittedProtocol(name, launch, max(alpha, MIN_ALPHA_S), bandwidth, copy, share, ci95=ci95, tied=tuple(tied))
 
 
 def _intervals(bounds: Any, told: set[str], copied: bool) -> dict[str, tuple[float, float]]:

@@ -42,7 +42,8 @@ def calibrate_tier(
     """Fit a tier, and put its protocols, algorithms and switch into ``data``. Returns a fit for each series."""
     tier_data = next(one for one in data["tiers"] if one["name"] == name)
     (tier_data.get("in_network") or {}).pop("protocols", None)  # from an earlier calibration, which this one replaces
-    fabric = read_fabric(fabric_text(data | {"tiers": [_without_protocols(one, name) for one in data["tiers"]]}), "fabric")
+    bare = [{key: value for key, value in one.items() if key != "protocols" or one is not tier_data} for one in data["tiers"]]
+    fabric = read_fabric(fabric_text(data | {"tiers": bare}), "fabric")
     tier = next(one for one in fabric.tiers if one.name == name)
     groups: dict[Primitive, list[Series]] = {}
     for one in series:
@@ -57,17 +58,12 @@ def calibrate_tier(
     fits = _fits(chosen, joint, left_out, line_Bps or tier.bandwidth * tier.eta.beta, line_Bps, prefix)
     for group in chosen:
         note_algorithms(tier_data, group)
-        last = next(fit.protocols[-1] for fit in fits if fit.chosen is group)
-        note_switch(tier_data, fabric, group, last)
+        note_switch(tier_data, fabric, group, last=next(fit.protocols[-1] for fit in fits if fit.chosen is group))
     tier_data["protocols"] = _entries(fits, joint is not None, eta=tier.eta.alpha != 1 or tier.eta.beta != 1)
     if line_Bps:
         tier_data["bandwidth"] = rate_text(line_Bps)
     complete_inner(data)
     return fits
-
-
-def _without_protocols(tier_data: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in tier_data.items() if key != "protocols" or tier_data["name"] != name}
 
 
 def _protocols_below(data: dict[str, Any], name: str) -> bool:

@@ -95,8 +95,7 @@ def _across(series: Series) -> bool:
 def _plateau(one: ValidatedSeries) -> Iterable[int]:
     points, count = one.points, len(one.points)
     wide = next((index for index in reversed(range(count)) if points[index].bound != "bandwidth"), -1) + 1
-    near = [index for index in range(wide, count) if points[index].bytes * PLATEAU >= points[-1].bytes]
-    return near[-LARGE:]
+    return [index for index in range(wide, count) if points[index].bytes * PLATEAU >= points[-1].bytes][-LARGE:]
 
 
 def _floor(one: ValidatedSeries) -> Iterable[int]:

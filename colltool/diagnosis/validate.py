@@ -30,16 +30,8 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
     reading = readings or Readings()
     judged = tuple(_judged(fabric, series, reading, tuple(algorithms)) for series in measurements.series)
     points = [point for one in judged for point in one.points]
-    return Validation(
-        fabric=fabric.name,
-        series=judged,
-        mape=mape(points),
-        verdict=verdict(judged),
-        skipped=measurements.skipped,
-        max_mape=max_mape,
-        overrides=fabric.overrides,
-        readings=reading,
-    )
+    said, skipped = verdict(judged), measurements.skipped
+    return Validation(fabric.name, judged, mape(points), said, skipped, max_mape, overrides=fabric.overrides, readings=reading)
 
 
 def _nothing(skipped: Sequence[Skipped]) -> ColltoolError:
@@ -108,13 +100,9 @@ def verdict(judged: Sequence[ValidatedSeries]) -> str:
     if len({point.bytes for point in points}) < FEWEST:
         return f"{off}; too few sizes to judge"
     good = [one for one in judged if _good(one.points)]
-    said, trusted = _trust(points) or (2 * len(good) >= len(judged) > 1 and _trust(_pooled(good))) or (_NOWHERE, _never)
+    said, trusted = _trust(points) or (2 * len(good) >= len(judged) > 1 and _trust(_pooled(good))) or (_NOWHERE, lambda _: False)
     apart = _series_apart(judged, trusted) or _strays([point for point in points if trusted(point)])
     return f"{off}; {said}{', but for ' if apart else ''}{', '.join(apart)}"
-
-
-def _never(_: ValidatedPoint) -> bool:
-    return False
 
 
 def _pooled(judged: Sequence[ValidatedSeries]) -> list[ValidatedPoint]:

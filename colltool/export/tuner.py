@@ -7,7 +7,7 @@ rings under LL or Simple, which NCCL never switches off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 from typing import NamedTuple
@@ -68,14 +68,11 @@ def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
         "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
     ]
     for cluster, sections in groupby(_sections(fabric, groups), key=lambda one: one.cluster):
-        listed = ";".join(f"{one.collective}:{_env_names(one.rows)}" for one in sections)
+        # NCCL_ALGO writes nvlstree where the plugin writes nvls_tree
+        each = [(one.collective, dict.fromkeys(row.algorithm.replace("_", "") for row in one.rows)) for one in sections]
+        listed = ";".join(f"{collective}:{','.join(names)}" for collective, names in each)
         lines += [f"# {cluster.spoken}\n", f'NCCL_ALGO="{listed}"\n']
     return "".join(lines)
-
-
-def _env_names(rows: Iterable[Advice]) -> str:
-    """NCCL_ALGO writes ``nvlstree`` where the plugin writes ``nvls_tree``."""
-    return ",".join(dict.fromkeys(row.algorithm.replace("_", "") for row in rows))
 
 
 def _sections(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[_TunerSection]:

@@ -54,10 +54,7 @@ def _own(cluster: Cluster, primitive: Primitive) -> Curves:
     protocols = _named(cluster, primitive)
     every = tuple(_priced(cluster, primitive, protocols))
     runs = library_runs(cluster.placed, primitive)
-    specs = {
-        algorithm: spec_of(algorithm, primitive, cluster.hardware)
-        for algorithm in cluster.hardware.constants.algorithms[primitive]
-    }
+    specs = {name: spec_of(name, primitive, cluster.hardware) for name in cluster.hardware.constants.algorithms[primitive]}
     ran = tuple(way for way in every if {specs[way.algorithm], parse_choice(specs[way.algorithm]).base} & set(runs))
     ways = ran or every
     return Curves(ways, True, tuple(_own_notes(cluster, primitive, protocols, ways, runs if ran or runs else ())))

@@ -128,18 +128,10 @@ def _timings(test: _Test, primitive: Primitive, file: str, stated: UserHints, no
             continue
         timings.append(
             Record(
-                primitive=primitive,
-                ranks=ranks,
-                nodes=stated.nodes,
-                bytes=size * per_peer,
-                seconds=seconds,
-                dtype=test.dtype,
-                library=test.library,
-                version=test.version,
-                file=file,
-                line=number,
+                primitive, ranks, stated.nodes, size * per_peer, seconds, test.dtype,
+                library=test.library, version=test.version, file=file, line=number,
             )
-        )
+        )  # fmt: skip
     if not timings:
         what = f"no row of this table can be used; the first: {bad[0].reason}"
         raise ColltoolError(what, where=f"{file}:{bad[0].line}", fix=f"the table starts at line {test.line}; measure it again")

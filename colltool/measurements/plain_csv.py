@@ -184,18 +184,8 @@ class _CsvTable:
         if not _WORD.fullmatch(dtype):
             self.notes.append(Note("used without its dtype, which is a sentence, not a type", self.file, number, used=True))
             dtype = ""
-        return Record(
-            primitive=primitive,
-            ranks=ranks,
-            nodes=nodes,
-            bytes=size,
-            seconds=seconds,
-            dtype=dtype,
-            library=self._library(cells),
-            version="",
-            file=self.file,
-            line=number,
-        )
+        library = self._library(cells)
+        return Record(primitive, ranks, nodes, size, seconds, dtype, library=library, version="", file=self.file, line=number)
 
     def same_machine(self, cells: list[str], number: int) -> None:
         for at, name in self.machines.items():

@@ -99,16 +99,7 @@ def _series(timings: list[Record]) -> Series:
     versions = ", ".join(sorted({one.version for one in timings if one.version}))
     files = tuple(sorted({one.file for one in timings}))
     first = timings[0]
-    return Series(
-        primitive=first.primitive,
-        ranks=first.ranks,
-        nodes=first.nodes,
-        points=points,
-        library=first.library,
-        version=versions,
-        dtype=first.dtype,
-        files=files,
-    )
+    return Series(first.primitive, first.ranks, first.nodes, points, first.library, versions, dtype=first.dtype, files=files)
 
 
 def _point(repeats: list[Record]) -> Point:

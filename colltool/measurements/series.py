@@ -113,19 +113,18 @@ MOST_BPS = 1e14  # a hundred times the ports of 2026
 
 
 def check_timing(one: Record) -> None:
-    if not LEAST_S <= one.seconds <= MOST_S or one.bytes > MOST_BPS * one.seconds:
-        raise _refusal(one.bytes, one.seconds, one.where)
+    _check(one.bytes, one.seconds, one.where)
 
 
 def check_series(series: Series) -> None:
     """Refuse times that no hardware takes, in any repeat."""
     for point in series.points:
         for seconds in (point.seconds, point.low_s, point.high_s):
-            if not LEAST_S <= seconds <= MOST_S or point.bytes > MOST_BPS * seconds:
-                raise _refusal(point.bytes, seconds, point.where)
+            _check(point.bytes, seconds, point.where)
 
 
-def _refusal(size: float, seconds: float, where: str) -> ColltoolError:
-    rate = f", {format_rate(size / seconds, 3)}" if LEAST_S <= seconds <= MOST_S else ""
-    what = f"implausible times: {format_bytes(size)} in {format_time(seconds, 3)}{rate}"
-    return ColltoolError(what, where=where, fix="check the unit of the times in the logs")
+def _check(size: float, seconds: float, where: str) -> None:
+    if not LEAST_S <= seconds <= MOST_S or size > MOST_BPS * seconds:
+        rate = f", {format_rate(size / seconds, 3)}" if LEAST_S <= seconds <= MOST_S else ""
+        what = f"implausible times: {format_bytes(size)} in {format_time(seconds, 3)}{rate}"
+        raise ColltoolError(what, where=where, fix="check the unit of the times in the logs")

@@ -65,17 +65,9 @@ def observe(found: TraceEvents) -> RankTrace:
     window_s = sum(end - start for start, end in windows) * 1e-6
     _possible(found.name, calls, window_s)
     return RankTrace(
-        file=found.name,
-        rank=count(about.get("rank")),
-        world=count(about.get("world_size")),
-        calls=tuple(calls),
-        steps=len(found.steps),
-        window_s=window_s,
-        device=_device(found),
-        nccl=text(about.get("nccl_version")),
-        left_out=dict(left_out),
-        broken=found.broken,
-    )
+        found.name, count(about.get("rank")), count(about.get("world_size")), tuple(calls), len(found.steps), window_s,
+        device=_device(found), nccl=text(about.get("nccl_version")), left_out=dict(left_out), broken=found.broken,
+    )  # fmt: skip
 
 
 def _possible(file: str, calls: Sequence[ObservedCall], window_s: float) -> None:

@@ -42,7 +42,9 @@ class TraceEvents:
     header: Labels = field(default_factory=dict)
     launched: list[LaunchedKernel] = field(default_factory=list)
     labels: dict[Any, Labels] = field(default_factory=dict)
-    busy: dict[int, tuple[array[float], array[float]]] = field(default_factory=lambda: defaultdict(_intervals))
+    busy: dict[int, tuple[array[float], array[float]]] = field(
+        default_factory=lambda: defaultdict(lambda: (array("d"), array("d")))
+    )
     annotated: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     left_out: Counter[str] = field(default_factory=Counter)
     kernels: int = 0
@@ -122,10 +124,6 @@ def _events(stream: BufferedReader, found: TraceEvents) -> Iterator[Any]:
     except NotJson as error:
         raise no_trace(found.name) from error
     found.broken = reader.broken
-
-
-def _intervals() -> tuple[array[float], array[float]]:
-    return array("d"), array("d")
 
 
 def _args(event: Labels) -> Labels:

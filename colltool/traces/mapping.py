@@ -73,8 +73,7 @@ class CallPrices:
         places = self._map.place(ranks)
         if places[-1] >= self._fabric.ranks:
             what = f"the traces have a rank {ranks[-1]}, and {self._fabric.name} has ranks 0 to {self._fabric.ranks - 1}"
-            tier = self._fabric.tiers[-1].name
-            fix = f"a larger fabric, or {given('overrides', [f'{tier}.size=...'])}"
+            fix = f"a larger fabric, or {given('overrides', [f'{self._fabric.tiers[-1].name}.size=...'])}"
             raise ColltoolError(what, argument="fabric", fix=fix)
         axes = axes_of(places)
         if not axes:

@@ -48,13 +48,9 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
     lines = _lines_of(text, len(results))
     for at, result in enumerate(results):
         _take(run, result, at, lines[at])
-    run.time = "cputime" if any(_has_cpu_time(result) for result in results) else "time"
+    run.time = "cputime" if any("cputime" in half for result in results for half in _halves(result).values()) else "time"
     timings, notes = records_of(run, stated)
     return ParsedLog(tuple(timings), tuple(notes))
-
-
-def _has_cpu_time(result: object) -> bool:
-    return any("cputime" in half for half in _halves(result).values())
 
 
 def _run(report: _Json, file: str) -> TestRun:

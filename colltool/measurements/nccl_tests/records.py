@@ -29,7 +29,8 @@ class NotModelled(ColltoolError):
 
 def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note]]:
     """The usable rows of a run, with everything checked that can be, and notes on the others."""
-    name = _name(run)
+    # as the program announced itself, else the only one that command lines above name
+    name = run.started or (next(iter(run.mentions)) if len(run.mentions) == 1 else "")
     primitive = _primitive(name, run, stated)
     chosen, notes = used_rows(run, stated.in_place)
     ratios = [half.ratio for half in chosen if half.ratio]
@@ -60,23 +61,10 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
 
 def _timing(run: TestRun, half: UsedRow, primitive: Primitive, ranks: int, nodes: int | None) -> Record:
     return Record(
-        primitive=primitive,
-        ranks=ranks,
-        nodes=nodes,
-        bytes=half.size,
-        seconds=half.seconds,
-        dtype=half.dtype,
-        library=run.library,
-        version=run.library_version or run.tests_version,
-        file=run.file,
-        line=half.row.number,
-        item=half.row.item,
-    )
-
-
-def _name(run: TestRun) -> str:
-    """The program as it announced itself, else the only one that command lines above name, else empty."""
-    return run.started or (next(iter(run.mentions)) if len(run.mentions) == 1 else "")
+        primitive, ranks, nodes, half.size, half.seconds, half.dtype,
+        library=run.library, version=run.library_version or run.tests_version,
+        file=run.file, line=half.row.number, item=half.row.item,
+    )  # fmt: skip
 
 
 def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:

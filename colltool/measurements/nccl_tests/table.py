@@ -99,15 +99,8 @@ def columns(text: str, above: str, line: int, file: str) -> Columns | None:
     if len(starts) not in (1, 2) or names[:3] != ("size", "count", "type") or starts[0] < 3:
         return None
     width = (starts[1] if len(starts) == 2 else end) - starts[0]
-    return Columns(
-        line=line,
-        names=names,
-        labels=_labels(above, len(starts)),
-        starts=starts,
-        width=width,
-        values=len(names) + names.count("timestamp"),
-        without_redop="redop" in names,
-    )
+    values = len(names) + names.count("timestamp")
+    return Columns(line, names, _labels(above, len(starts)), starts, width, values, without_redop="redop" in names)
 
 
 def _labels(above: str, halves: int) -> tuple[str, ...]:
