@@ -8,7 +8,7 @@ from typing import Any, get_args
 from colltool.base.formatting import format_bytes
 from colltool.fabric.model import Fabric
 from colltool.training.compression import EXTRA_STEPS
-from colltool.training.files.schema import ContextMode
+from colltool.training.files.schema import ContextMode, written
 from colltool.training.memory import memory
 from colltool.training.parallel_config import Compression, ParallelConfig
 from colltool.training.step_time import TrainingStep
@@ -34,13 +34,7 @@ def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Ite
         *_context(config, shown), *_pipeline(config, shown), *_micro_batches(config, shown),
     )  # fmt: skip
     for what, values, other in made:
-        yield what, {key: _text(value) for key, value in values.items()}, other
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"[{','.join(value)}]" if isinstance(value, tuple) else str(value)
+        yield what, {key: f"[{','.join(one)}]" if isinstance(one, tuple) else written(one) for key, one in values.items()}, other
 
 
 class _ExposedTime:

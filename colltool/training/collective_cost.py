@@ -171,17 +171,14 @@ class CollectiveCostCache:
         return sorted({one for one in found if one < self.fabric.ranks})
 
     def _one(self, primitive: Primitive, who: GroupSpec, size: float) -> CollectiveCost:
-        fabric = self._whole(who)
+        if who.stride not in self._in_strides:
+            self._in_strides[who.stride] = in_strides(self.fabric, who.stride)
+        fabric = self._in_strides[who.stride]
         found = price(fabric, primitive, max(1.0, float(size)), who, self.readings)
         if found.library is not None and found.library.name in WITH_A_MODEL:
             found = with_library_choice((found,), fabric, self.readings, asked=False)[0]
         picked = found.library.runs if found.library is not None else None
         return _cost(found, picked or found.best, found.library.name if picked is not None and found.library else "")
-
-    def _whole(self, who: GroupSpec) -> Fabric:
-        if who.stride not in self._in_strides:
-            self._in_strides[who.stride] = in_strides(self.fabric, who.stride)
-        return self._in_strides[who.stride]
 
     def rounded(self, stride: int) -> Fabric | None:
         """The fabric in whole strides that groups were priced on; None where they tile it as it is."""

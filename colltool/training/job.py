@@ -114,10 +114,12 @@ class Job:
         out, wrong = [], []
         for index, call in enumerate(self.file.calls):
             name = call.group if isinstance(call.group, str) else "group"
-            if isinstance(call.group, str):
-                group = _named_group(config, call.group)
-            else:
+            if not isinstance(call.group, str):
                 group = RankGroup(((call.group.ranks, call.group.stride),))
+            elif call.group == "all":
+                group = RankGroup(((config.layout.ranks, 1),))
+            else:
+                group = config.layout.group(call.group, experts=call.group == "ep")
             if group.ranks < 2 or (group.ranks - 1) * group.stride >= config.layout.ranks:
                 what = f"a group of {group.ranks} with stride {group.stride} among {config.layout.ranks} ranks"
                 wrong.append(Violation(("calls", index, "group"), what, "a dimension of at least 2 ranks, or all"))
@@ -208,9 +210,3 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:
     return ColltoolError(f"a job on {ranks} ranks", argument="ranks", fix=f"write {given('ranks', example)}")
-
-
-def _named_group(config: ParallelConfig, name: str) -> RankGroup:
-    if name == "all":
-        return RankGroup(((config.layout.ranks, 1),))
-    return config.layout.group(name, experts=name == "ep")

@@ -24,16 +24,17 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     """The job on the fabric's device unless it names its own; ManyErrors where they clash or the stack does not know it."""
     if job.draft.model is None or fabric.device is None:
         return computing(job, fabric)
-    own, theirs = job.draft.device, _known(fabric.device)
+    own, name = job.draft.device, fabric.device
+    theirs = accelerator_of(read_device(name, Path()), name) if name in preset_names("devices") else None
     if job.device_from == "job":
         assert own is not None
-        if not _same_chip(own, fabric.device, theirs):
+        if not _same_chip(own, name, theirs):
             job.refuse([_clash(own, fabric)])
         return job
     if job.draft.compute is not None and own is None:  # times that are given need no device
         return job
     if theirs is None:
-        what = f"{fabric.name} has {fabric.device}, which has no compute figures here"
+        what = f"{fabric.name} has {name}, which has no compute figures here"
         job.refuse([Violation(("device",), what, MAPPING)])
     assert theirs is not None
     found = replace(job, draft=job.draft._replace(device=theirs), device_from="fabric")
@@ -50,10 +51,6 @@ def computing(job: Job, fabric: Fabric | None = None) -> Job:
     where = "" if fabric is None else f", and {fabric.name} names none either"
     fix = f"device: h100 in the job{'' if fabric is None else ' or the fabric'}, or compute: {{...}}"
     raise ColltoolError(f"nothing says how fast {job.name} computes: no 'device'{where}", where=job.where(()), fix=fix)
-
-
-def _known(name: str) -> Accelerator | None:
-    return accelerator_of(read_device(name, Path()), name) if name in preset_names("devices") else None
 
 
 def _same_chip(own: Accelerator, name: str, theirs: Accelerator | None) -> bool:

@@ -112,15 +112,11 @@ class JobWarning(NamedTuple):
 
 
 def job_warnings(job: Job) -> tuple[JobWarning, ...]:
+    left, why_left = job.draft.model.left_out if job.draft.model else (), "its work and memory are missing from every figure"
+    uncounted: list[tuple[KeyPath, str, str]] = [(("model",), f"not counted: {one}", why_left) for one in left]
     return tuple(
-        JobWarning(job.where(path), what, why)
-        for path, what, why in (*_left_out(job.draft), *_sizes(job.draft), *_batch(job.draft))
+        JobWarning(job.where(path), what, why) for path, what, why in (*uncounted, *_sizes(job.draft), *_batch(job.draft))
     )
-
-
-def _left_out(config: ParallelConfig) -> list[tuple[KeyPath, str, str]]:
-    left = config.model.left_out if config.model is not None else ()
-    return [(("model",), f"not counted: {one}", "its work and memory are missing from every figure") for one in left]
 
 
 def _sizes(config: ParallelConfig) -> list[tuple[KeyPath, str, str]]:

@@ -162,15 +162,8 @@ def _searched(one: Figures, best: Figures) -> PricedLayout:
     tokens, mfu = rates(one.setup, one.step_s)
     assert tokens is not None
     assert mfu is not None
-    return PricedLayout(
-        choice=layout_choice(one.setup),
-        step_s=one.step_s,
-        control_step_s=one.control_s,
-        memory_bytes=one.memory_bytes,
-        tokens_per_s=tokens,
-        mfu=mfu,
-        of_best=one.step_s / best.step_s - 1,
-    )
+    choice, of_best = layout_choice(one.setup), one.step_s / best.step_s - 1
+    return PricedLayout(choice, one.step_s, one.control_s, one.memory_bytes, tokens, mfu, of_best=of_best)
 
 
 def _ties(priced: list[Figures], best: Figures) -> Ties:
@@ -208,7 +201,8 @@ def _nothing(job: Job, ranks: int, kept: Constraints, space: Space, found: _Pric
 
 def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
     """Keys and values that make this setup of the job, without what its file says already."""
-    found = {**_sizes(job, config), **_shard(job.file.shard, config), **_overlap(job, config)}
+    unhidden = {f"overlap.{name}": None for name in possible_overlap(job.file.overlap, config)[1]}
+    found = _sizes(job, config) | _shard(job.file.shard, config) | unhidden
     return tuple((key, "null" if value is None else written(value)) for key, value in found.items())
 
 
@@ -237,7 +231,3 @@ def _shard(file: ShardFile, config: ParallelConfig) -> dict[str, Any]:
     found: dict[str, Any] = {} if config.shard.mode == file.mode else {"shard.mode": config.shard.mode}
     gone = [*(["group"] if not config.shard.row.grouped else []), *([] if config.shard.layers else ["gathers", "reshard"])]
     return found | {f"shard.{key}": None for key in gone if getattr(file, key) is not None}
-
-
-def _overlap(job: Job, config: ParallelConfig) -> dict[str, Any]:
-    return {f"overlap.{name}": None for name in possible_overlap(job.file.overlap, config)[1]}

@@ -75,15 +75,8 @@ def heads_of(shape: Shape, tp: int) -> Heads:
 
 def cut_of(config: ParallelConfig) -> LayerCut:
     layout = config.layout
-    return LayerCut(
-        tokens=config.tokens,
-        sequence=config.sequence,
-        tp=layout.tp,
-        sp=layout.sp,
-        ep=layout.ep,
-        etp=layout.etp,
-        width=config.precision.activation_bytes,
-    )
+    width = config.precision.activation_bytes
+    return LayerCut(config.tokens, config.sequence, layout.tp, layout.sp, layout.ep, layout.etp, width=width)
 
 
 @lru_cache(maxsize=4096)

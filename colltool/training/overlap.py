@@ -127,22 +127,13 @@ class OverlapModel:
         if layer is not None:
             cover = layer.all.backward_s + layer.all.again_s if back else layer.all.forward_s
         layers = unit[0].call.calls / unit[0].call.each / self.micro_batches
-        cover += sum(self._a_layer(one, back) * (1 if one.cost.wire != unit[0].cost.wire else 0) for one in others)
-        cover -= sum(self._hidden_a_layer(one, back) for one in others if one.cost.wire == unit[0].cost.wire)
+        wire, passes = unit[0].cost.wire, max(1, self.times.stage.layers) * self.micro_batches
+        beside = [one for one in others if one.back is back]
+        cover += sum(one.exposed_s / passes for one in beside if one.cost.wire != wire)  # they stretch the layer
+        cover -= sum(one.hidden_s / passes for one in beside if one.cost.wire == wire)
         left = max(0.0, load - max(0.0, cover)) * layers
         if outermost:  # nothing stands before the first gather, nothing behind the last scatter
             edge = sum(one.each_s for one in unit if one.call.primitive is not AG) if back else load
             left += min(edge, max(0.0, cover))
         share = left / (load * layers) if load else 0.0
         return [one._replace(exposed_s=min(1.0, share) * one.total_s) for one in unit]
-
-    def _a_layer(self, one: PricedCall, back: bool) -> float:
-        """Exposed seconds per layer of a call in the same pass: they stretch it."""
-        return one.exposed_s / self._layers if one.back is back else 0.0
-
-    def _hidden_a_layer(self, one: PricedCall, back: bool) -> float:
-        return one.hidden_s / self._layers if one.back is back else 0.0
-
-    @property
-    def _layers(self) -> float:
-        return max(1, self.times.stage.layers) * self.micro_batches

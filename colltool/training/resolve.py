@@ -171,15 +171,6 @@ def _asked(file: OverlapFile) -> tuple[str, ...]:
 
 
 def _compression(file: JobFile) -> Compression | None:
-    given = file.compression
-    if given is None:
+    if (one := file.compression) is None:
         return None
-    return Compression(
-        on=given.on,
-        scheme=given.scheme,
-        block=given.block,
-        keep=given.keep,
-        warmup=given.warmup,
-        overhead_s=given.overhead,
-        extra_steps=given.extra_steps,
-    )
+    return Compression(one.on, one.scheme, one.block, one.keep, one.warmup, one.overhead, extra_steps=one.extra_steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -120,7 +120,11 @@ def _micro_batch(config: ParallelConfig, stage: PipelineStage, costs: Collective
     sent = [_priced(call, costs, config) for call in stage_calls(config, stage, OFTEN + GRADIENTS) if call.per != "step"]
     waiting = [] if config.overlap.pp else _borders(config, stage, costs)
     held = tuple(OverlapModel(config, times).exposed(sent + waiting))
-    return MicroBatch(times, held, _passed(config, times, held), _hidden(held, {}))
+    compute, m = times.all, config.micro_batches
+    forward = sum(one.exposed_s for one in held if not one.back) / m
+    backward = sum(one.exposed_s for one in held if one.back) / m
+    passed = Pass(compute.forward_s + forward, compute.backward_s + compute.again_s + backward, compute.weight_s)
+    return MicroBatch(times, held, passed, _hidden(held, {}))
 
 
 def _behind(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache, plain: tuple[PlainCall, ...]) -> PerStep:
@@ -146,14 +150,6 @@ def _hidden(sent: Iterable[PricedCall], found: dict[tuple[str, bool], float]) ->
         key = one.cost.wire, one.back
         found[key] = found.get(key, 0.0) + one.hidden_s
     return found
-
-
-def _passed(config: ParallelConfig, times: StageTimes, held: Sequence[PricedCall]) -> Pass:
-    m = config.micro_batches
-    forward = sum(one.exposed_s for one in held if not one.back) / m
-    backward = sum(one.exposed_s for one in held if one.back) / m
-    compute = times.all
-    return Pass(compute.forward_s + forward, compute.backward_s + compute.again_s + backward, compute.weight_s)
 
 
 def _once(behind: PerStep, config: ParallelConfig, times: StageTimes, hidden: dict[tuple[str, bool], float]) -> list[PricedCall]:

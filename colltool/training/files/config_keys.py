@@ -64,7 +64,7 @@ def unmodelled(data: Mapping[str, Any], used: frozenset[str]) -> Iterator[Unmode
         if key in NEUTRAL:
             if not _is_neutral(key, value, data):
                 yield Unmodelled(key, f"{key} is {_told(value)}, which is not modelled", SHAPE)
-        elif _SIZED.search(key.lower()) and not _is_nothing(value):
+        elif _SIZED.search(key.lower()) and value not in (None, False, 0, "", [], {}):
             yield Unmodelled(
                 key, f"{key} is {_told(value)}: nothing is known of this key of {kind}, and it may change the model", SHAPE
             )
@@ -105,10 +105,6 @@ def _is_neutral(key: str, value: Any, data: Mapping[str, Any]) -> bool:
     if key == "word_embed_proj_dim":
         return bool(value == data.get("hidden_size"))
     return value in NEUTRAL[key]
-
-
-def _is_nothing(value: Any) -> bool:
-    return value in (None, False, 0, "") or value == [] or value == {}
 
 
 def _told(value: Any) -> str:

@@ -80,7 +80,8 @@ USED = frozenset(ConfigFile.model_fields)
 def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
     """The ``model:`` mapping of a job for a config; keys that it does not say are left out."""
     family = FAMILIES[config.model_type]
-    first = {key: _first(config, names) for key, names in NAMES.items()}
+    given = dict(config)
+    first = {key: next((given[name] for name in names if given[name] is not None), None) for key, names in NAMES.items()}
     latent = config.kv_lora_rank is not None
     shape: dict[str, Any] = {
         "name": name,
@@ -100,10 +101,6 @@ def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
     if shape["ffn"] is None and shape["moe"]:
         shape["ffn"] = shape["moe"].get("ffn")
     return {key: value for key, value in shape.items() if value is not None}
-
-
-def _first(config: ConfigFile, names: tuple[str, ...]) -> int | None:
-    return next((getattr(config, name) for name in names if getattr(config, name) is not None), None)
 
 
 def _kv_heads(config: ConfigFile) -> int | None:
