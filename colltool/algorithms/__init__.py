@@ -1,4 +1,4 @@
-"""Every algorithm that colltool can price; importing this package fills the registry, in this order."""
+"""Every algorithm that colltool can price; importing this fills the registry, in this order."""
 
 from colltool.algorithms import rooted, all_reduce, gather_scatter, all_to_all, folded  # isort: skip
 from colltool.algorithms import lattice, lattice_paths, full_mesh, in_network, flat, composed  # isort: skip

@@ -1,6 +1,6 @@
-"""Compositions: which primitive runs on which tier, in which order, with which payload.
+"""Compositions: which primitive runs on which tier, in which order, on which payload in units of M.
 
-A composition holds no formula of its own. Each step is priced by an algorithm of its tier; payloads are in units of M.
+A composition has no formula of its own: each phase is priced by an algorithm of its tier.
 """
 
 from collections.abc import Callable
@@ -16,46 +16,26 @@ Order = Literal["outer-first", "inner-first"]
 
 
 class TierPhase(NamedTuple):
-    """One phase.
-
-    Args:
-        tier: index among the tiers that the group spans, innermost 0.
-        primitive: what runs there.
-        payload: its M, in units of the whole collective's M.
-        leaders: only one rank of each lower domain takes part, so one flow leaves a domain.
-    """
-
-    tier: int
+    tier: int  # among those that the group spans, innermost 0
     primitive: Primitive
-    payload: float
-    leaders: bool = False
+    payload: float  # in units of the whole collective's M
+    leaders: bool = False  # only one rank of each lower domain takes part, so one flow leaves a domain
 
 
 PhasePlan = Callable[[tuple[int, ...], Order], tuple[TierPhase, ...]]
 
 
 class Composition(NamedTuple):
-    """One row: how a primitive is put together from phases.
+    """How a primitive is put together from phases."""
 
-    Args:
-        name: as ``--algorithm`` takes it, alone or with ``:inner/outer`` choices.
-        primitive: what it computes.
-        steps: (tier sizes innermost first, order) -> phases; its docstring explains it.
-        equation: the formula as text, a line each where there are several.
-        shipped_as: as which choices libraries ship it.
-        source: where it comes from.
-        phases: how phases follow each other unless told: one after the other, or streaming through all at once.
-        usual: algorithms of the textbook reading, by preference; the first that runs on a tier is taken.
-    """
-
-    name: str
+    name: str  # as ``--algorithm`` takes it, alone or with ``:inner/outer`` choices
     primitive: Primitive
-    steps: PhasePlan
-    equation: str
-    shipped_as: tuple[ShippedAs, ...]
+    steps: PhasePlan  # its docstring explains it
+    equation: str  # the formula as text, a line each where there are several
+    shipped_as: tuple[ShippedAs, ...]  # the choices that libraries ship
     source: str
-    phases: Literal["sequential", "pipelined"]
-    usual: tuple[str, ...]
+    phases: Literal["sequential", "pipelined"]  # one after the other, or streaming through all at once, unless told
+    usual: tuple[str, ...]  # the textbook's algorithms; the first that runs on a tier is taken
 
     @property
     def shipped_by(self) -> tuple[str, ...]:
@@ -81,14 +61,7 @@ def composition(
 
     def register(steps: PhasePlan) -> PhasePlan:
         _ROWS[primitive, name] = Composition(
-            name=name,
-            primitive=primitive,
-            steps=steps,
-            equation=equation,
-            shipped_as=shipped_as,
-            source=source,
-            phases=phases,
-            usual=usual,
+            name, primitive, steps, equation, shipped_as, source=source, phases=phases, usual=usual
         )
         return steps
 
@@ -104,11 +77,6 @@ def every_composition() -> list[Composition]:
 
 
 def find_composition(primitive: Primitive, name: str) -> Composition:
-    """The composition of that name.
-
-    Raises:
-        ColltoolError: this primitive is not composed so.
-    """
     row = _ROWS.get((primitive, name))
     if row is None:
         known = ", ".join(row.name for row in compositions(primitive)) or "none"
@@ -117,7 +85,7 @@ def find_composition(primitive: Primitive, name: str) -> Composition:
 
 
 def natural_order(primitive: Primitive) -> Order | None:
-    """The order that keeps most bytes on the inner tiers; None where no other order exists."""
+    """The order that keeps most bytes on the inner tiers; None where there is only one order."""
     return _NATURAL_ORDER.get(primitive)
 
 
@@ -130,7 +98,7 @@ def _shrinking(sizes: tuple[int, ...]) -> list[float]:
 
 
 def _growing(sizes: tuple[int, ...]) -> list[float]:
-    """The payload of each tier when the innermost gathers first: what its domain holds of M afterwards."""
+    """The payload of each tier when the innermost gathers first: what its domain then holds of M."""
     payloads = [1.0]
     for size in reversed(sizes[1:]):
         payloads.append(payloads[-1] / size)

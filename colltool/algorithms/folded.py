@@ -1,4 +1,4 @@
-"""What the schedules of powers of two do off them: fold the surplus ranks into partners, or pad with ranks of zeros.
+"""What schedules for powers of two do off them: fold surplus ranks into partners, or pad with ranks of zeros.
 
 N' = 2^floor(lg N) ranks go on and r = N - N' are folded. MPI folds neighbours: of the first 2r ranks every even one hands its
 vector to the next before the rounds, and takes the result after them.
@@ -81,7 +81,6 @@ def rabenseifner_fold(group: Group) -> Schedule:
 
 
 def _idle_ranks(group: Group) -> Caveat:
-    """How much of what padding takes does no work."""
     whole = 2 * _kept(group.ranks)
     idle = whole - group.ranks
     return Caveat("reference", f"takes {whole} ranks: {idle} beside the group hold zeros, {idle / whole:.0%} of all do no work")

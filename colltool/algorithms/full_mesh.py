@@ -1,8 +1,7 @@
 """Rings and chains over all links of a full mesh. ``bandwidth`` is one link's, one direction.
 
-One ring uses one of a rank's N-1 links. But the links of a full mesh can be shared out among rings through all ranks (Walecki:
-turn a zigzag of the others about one rank), N-1 of them for odd N, twice as many with every link in two of them for even N. Each
-carries an equal share of the payload, so that every link carries 1/(N-1) of what the link of a single ring does.
+One ring uses one of a rank's N-1 links. Walecki's zigzags share all links out among rings: N-1 rings for odd N, twice as many for
+even N, every link in two of them. With equal shares of the payload every link carries 1/(N-1) of what a single ring's does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a formula may know of the ranks it runs on, and how people call it."""
+"""What a formula may know of the ranks it runs on."""
 
 from functools import cache
-from typing import Literal, NamedTuple, assert_never, get_args
+from typing import Literal, NamedTuple, get_args
 
 from colltool.base.errors import given
 
@@ -10,33 +10,20 @@ JoinedBy = Literal["switches", "pair_links", "neighbour_links", "tiers"]
 
 
 class _Words(NamedTuple):
-    """A topology: what joins its ranks, and how people call it."""
-
     joined_by: JoinedBy
     here: str
 
 
-def _words(topology: Topology) -> _Words:
-    match topology:
-        case "star":
-            return _Words("switches", "a star")
-        case "full_mesh":
-            return _Words("pair_links", "a full mesh")
-        case "clos":
-            return _Words("switches", "a Clos")
-        case "tiers":
-            return _Words("tiers", "a group over several tiers")
-        case "lattice_tiers":
-            return _Words("tiers", "a group over several tiers, one of them a lattice")
-        case "torus":
-            return _Words("neighbour_links", "a torus")
-        case "mesh":
-            return _Words("neighbour_links", "a mesh")
-        case _:
-            assert_never(topology)
-
-
-_WORDS: dict[Topology, _Words] = {topology: _words(topology) for topology in get_args(Topology)}
+_WORDS: dict[Topology, _Words] = {
+    "star": _Words("switches", "a star"),
+    "full_mesh": _Words("pair_links", "a full mesh"),
+    "clos": _Words("switches", "a Clos"),
+    "tiers": _Words("tiers", "a group over several tiers"),
+    "lattice_tiers": _Words("tiers", "a group over several tiers, one of them a lattice"),
+    "torus": _Words("neighbour_links", "a torus"),
+    "mesh": _Words("neighbour_links", "a mesh"),
+}
+assert set(_WORDS) == set(get_args(Topology))
 
 
 def joined_by(topology: Topology) -> JoinedBy:
@@ -65,18 +52,18 @@ def needs(topologies: frozenset[Topology]) -> str:
 
 
 class Axis(NamedTuple):
-    """One axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``."""
+    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``."""
 
     size: int
     wrap: bool
 
     @property
     def is_ring(self) -> bool:
-        """Whether the wraparound is a link of its own: not below three ranks."""
+        """Whether the wraparound is a link of its own: from three ranks on."""
         return self.wrap and self.size >= 3
 
     def ring_steps(self, *, one_port: bool) -> int:
-        """Steps once round it in one direction; of an open line from both ends at once.
+        """Steps once round it in one direction; on an open line from both ends at once.
 
         On one port a rank in the middle of a line sends one way after the other: ceil(d/2) of the d-1 steps take twice as long
         (executed; a bound of twice the bytes is often quoted).
@@ -86,35 +73,20 @@ class Axis(NamedTuple):
 
 
 class Group(NamedTuple):
-    """All that a formula may know of the ranks it runs on.
+    """All that a formula may know of the ranks it runs on."""
 
-    Args:
-        ranks: N, at least 2.
-        topology: what joins them.
-        axes: the lattice's axes; empty elsewhere.
-        scale_out: whether the ranks sit one to a node (a network), not inside one node.
-        switch: what the switches compute: ``reduce``, ``multicast``, ``all_to_all``.
-        switch_levels: k, levels of the aggregation tree.
-        switch_groups: groups that compute in those switches at once, this one among them.
-        switch_room: for how many they have room; None: for any number.
-        tree_beta: c, the double binary tree's n_β.
-        posts_cost: whether the fabric says what each further message takes of those that a rank posts at once.
-        one_port: a rank drives one port or link at a time, and posts one message after the other.
-        servers: K, machines apart from the ranks that a parameter server has.
-    """
-
-    ranks: int
+    ranks: int  # N, at least 2
     topology: Topology
-    axes: tuple[Axis, ...] = ()
-    scale_out: bool = False
-    switch: frozenset[str] = frozenset()
-    switch_levels: int = 1
-    switch_groups: int = 1
-    switch_room: int | None = None
-    tree_beta: float = 2.0
-    posts_cost: bool = False
-    one_port: bool = False
-    servers: int = 1
+    axes: tuple[Axis, ...] = ()  # of a lattice
+    scale_out: bool = False  # one rank to a node, on a network
+    switch: frozenset[str] = frozenset()  # what the switches compute: ``reduce``, ``multicast``, ``all_to_all``
+    switch_levels: int = 1  # k, levels of the aggregation tree
+    switch_groups: int = 1  # groups that compute in those switches at once, this one among them
+    switch_room: int | None = None  # for how many groups they have room; None: any number
+    tree_beta: float = 2.0  # c, the double binary tree's n_β
+    posts_cost: bool = False  # the fabric says what each further message takes of those that a rank posts at once
+    one_port: bool = False  # a rank drives one port or link at a time, and posts one message after the other
+    servers: int = 1  # K, machines apart from the ranks that a parameter server has
 
     @property
     def joined_by(self) -> JoinedBy:

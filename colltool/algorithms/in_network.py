@@ -17,8 +17,6 @@ from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
 
 
 def switch_can(*capabilities: str) -> Requirement:
-    """The tier's switches must have each capability."""
-
     def requirement(group: Group) -> str | None:
         missing = [name for name in capabilities if name not in group.switch]
         if not missing:
@@ -30,7 +28,6 @@ def switch_can(*capabilities: str) -> Requirement:
 
 
 def _no_room(group: Group) -> str | None:
-    """Each group that computes in the switches takes a place there."""
     if group.switch_room is None or group.switch_groups <= group.switch_room:
         return None
     return f"the switches have room for {group.switch_room} groups, and {group.switch_groups} run at once (limits.groups)"

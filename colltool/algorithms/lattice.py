@@ -39,7 +39,7 @@ def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
 
 
 def _axis_by_axis(group: Group, primitive: Primitive, cost: Callable[[Axis], tuple[int, float]]) -> Schedule:
-    """Over each axis in turn, the payload shrinking; ``cost`` gives an axis its n_α, and its n_β of what reaches it."""
+    """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what reaches it."""
     payload, scatter = 1.0, []
     for number, axis in enumerate(group.axes, start=1):
         if axis.size > 1:
@@ -74,7 +74,7 @@ def _dim_rabenseifner(group: Group, primitive: Primitive) -> Schedule:
 def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     """k parts, each over the axes in its own rotation; step p costs its slowest part, in α and in bytes.
 
-    A ring goes both ways at once; an open line, part of an axis, already does in a single pass of d - 1 steps.
+    A ring goes both ways at once; an open line does already in a single pass of d - 1 steps.
     """
     axes = [axis for axis in group.axes if axis.size > 1]
     k = len(axes)
@@ -93,13 +93,7 @@ BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
 _ALL_AXES = f"{JAIN_SABHARWAL}; all axes busy at once, as jax-ml.github.io/scaling-book prices them"
 
 _rings_per_axis = partial(
-    algorithm,
-    "dim-ring",
-    on=LATTICE,
-    shipped_by=LATTICE_LIBRARIES,
-    source=f"{CHAN}; rings per axis",
-    baseline=True,
-    usual=True,
+    algorithm, "dim-ring", on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True
 )
 _rings_both_ways = partial(
     algorithm,

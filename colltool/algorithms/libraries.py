@@ -1,4 +1,4 @@
-"""Libraries by the names that ``--library`` takes: whose schedules each runs, and as which compositions."""
+"""Libraries by the names that ``--library`` takes: which schedules each runs, and as which compositions."""
 
 from __future__ import annotations
 
@@ -8,29 +8,16 @@ from typing import Literal, NamedTuple
 from colltool.algorithms.group import Group
 
 KnownLibrary = Literal["nccl", "rccl", "mpi", "xla", "mscclpp"]
-LibraryName = Literal[KnownLibrary, "all"]
-"""As ``--library`` takes it."""
-Feature = Literal["nvls", "collnet"]
-"""What NCCL runs only where it is there and switched on: reductions in NVSwitch, and in the network."""
-
-FROM_HOPPER = ("hopper", "blackwell")
-"""Generations of GPUs that NVLS runs on."""
+LibraryName = Literal[KnownLibrary, "all"]  # as ``--library`` takes it
+Feature = Literal["nvls", "collnet"]  # NCCL's reductions in NVSwitch, and in the network, where there and switched on
+FROM_HOPPER = ("hopper", "blackwell")  # generations of GPUs that NVLS runs on
 
 
 class Library(NamedTuple):
-    """A library.
-
-    Args:
-        spoken: how people call it.
-        vendors: whose schedules it runs: names before a bracket in ``shipped_by``.
-        hint: what to add where it runs none.
-        like_nccl: NCCL or a fork of it, with its rings over all NICs and links and its tree of chains.
-    """
-
-    spoken: str
-    vendors: tuple[str, ...]
-    hint: str = ""
-    like_nccl: bool = False
+    spoken: str  # how people call it
+    vendors: tuple[str, ...]  # names in ``shipped_by``, before a bracket, whose schedules it runs
+    hint: str = ""  # what to add where it runs none
+    like_nccl: bool = False  # NCCL or a fork, with its rings over all NICs and links and its tree of chains
 
 
 _ROWS: dict[KnownLibrary, Library] = {
@@ -49,20 +36,17 @@ NotRunCode = Literal[
 
 
 class NotRun(NamedTuple):
-    """Why a library does not run a schedule on a group: a code, of which rendering makes a sentence.
-
-    ``by`` is what a library calls its composition, ``most`` the ranks of a node that it takes, where ``ranks`` are there.
-    """
+    """Why a library does not run a schedule on a group; rendering makes a sentence of the code."""
 
     code: NotRunCode
     library: str
-    by: str = ""
-    most: int = 0
-    ranks: int = 0
+    by: str = ""  # what the library calls its composition
+    most: int = 0  # ranks of a node that it takes
+    ranks: int = 0  # ranks of a node that are there
 
     @property
     def foreign(self) -> bool:
-        """Whether the library has no such schedule at all; else it ships it, and does not run it here."""
+        """The library has no such schedule at all, rather than not running it here."""
         return self.code in ("no_schedule", "no_composition")
 
 
@@ -84,13 +68,13 @@ class Running(NamedTuple):
         return ships(self.name, shipped_by)
 
     def without(self, features: Sequence[Feature]) -> NotRun | None:
-        """What is switched off of these; None where all are on."""
+        """The first of these features that is switched off; None where all are on."""
         off: dict[Feature, NotRunCode] = {"nvls": "nvls_off", "collnet": "collnet_off"}
         return next((NotRun(off[feature], self.name) for feature in features if feature in self.off), None)
 
 
 def ships(library: str, shipped_by: Sequence[str]) -> bool:
-    """Whether a library is among those who ship something; ``Open MPI (HAN)`` is Open MPI."""
+    """Whether a library is among those that ship something; ``Open MPI (HAN)`` is Open MPI."""
     return any(vendor.partition(" (")[0] in LIBRARIES[library].vendors for vendor in shipped_by)
 
 
@@ -112,7 +96,7 @@ def nccl_links(running: Running, group: Group) -> NotRun | None:
 
 
 def rccl_sends(running: Running, group: Group) -> NotRun | None:
-    """AMD accepts two nodes of 8 MI300X on 8 x 400G at 45 GB/s of busbw: one peer after another has 47, all at once 90."""
+    """AMD accepts two nodes of 8 MI300X on 8 x 400G at 45 GB/s busbw: one peer after another has 47, all at once 90."""
     return NotRun("grouped_sends", running.name) if running.name == "rccl" and group.joined_by == "tiers" else None
 
 
@@ -126,12 +110,11 @@ def nccl_switch(running: Running, group: Group) -> NotRun | None:
     return running.without(["collnet" if group.scale_out else "nvls"]) if running.name == "nccl" else None
 
 
-_NVLS_RANKS = 32
-"""Of a node, for an all-gather or reduce-scatter by NVLS: NCCL_MAX_NVLS_ARITY. Source: NCCL 2.30, src/include/device.h."""
+_NVLS_RANKS = 32  # of a node, to gather or scatter by NVLS: NCCL_MAX_NVLS_ARITY. Source: NCCL 2.30, src/include/device.h
 
 
 def nvls_inside(running: Running, group: Group) -> NotRun | None:
-    """NVLS gathers and scatters inside a node of few ranks; between nodes CollNetDirect does, which no schedule here is."""
+    """NVLS gathers and scatters in nodes of few ranks; between nodes CollNetDirect does, which no schedule here is."""
     if running.name != "nccl":
         return None
     if group.scale_out:
@@ -148,30 +131,18 @@ def kernels_inside(running: Running, group: Group) -> NotRun | None:
 
 
 class ShippedAs(NamedTuple):
-    """A composition as a library ships it.
+    """A composition as a library ships it."""
 
-    Args:
-        library: of :data:`LIBRARIES`; empty for one that ``--library`` does not know.
-        by: who ships it, with the name that they have for it.
-        inner: algorithms of every tier but the outermost; empty: whatever the library has for the phase.
-        outer: of the outermost tier, in the same way.
-        streams: chunks pass through all phases at once, though the composition's phases follow one another otherwise.
-        needs: features that it takes.
-        lattices: whether it runs on a lattice inside; else inside switches and full meshes.
-        most_inside: the most ranks of a node that it takes; 0 for any number.
-    """
-
-    library: KnownLibrary | Literal[""]
-    by: tuple[str, ...]
-    inner: frozenset[str] = frozenset()
-    outer: frozenset[str] = frozenset()
-    streams: bool = False
+    library: KnownLibrary | Literal[""]  # empty: one that ``--library`` does not know
+    by: tuple[str, ...]  # who ships it, with the name that they have for it
+    inner: frozenset[str] = frozenset()  # algorithms of all tiers but the outermost; empty: whatever the library has
+    outer: frozenset[str] = frozenset()  # of the outermost tier
+    streams: bool = False  # chunks pass all phases at once, even where the composition's phases are sequential
     needs: tuple[Feature, ...] = ()
-    lattices: bool = False
-    most_inside: int = 0
+    lattices: bool = False  # it runs on a lattice inside; else on switches and full meshes
+    most_inside: int = 0  # most ranks of a node that it takes; 0: any number
 
     def why_not_inside(self, ranks: int) -> NotRun | None:
-        """Why it does not run with so many ranks of a node."""
         if not self.most_inside or ranks <= self.most_inside:
             return None
         return NotRun("ranks_inside", self.library, by=self.by[0], most=self.most_inside, ranks=ranks)
@@ -197,9 +168,6 @@ SLICES = (ShippedAs("xla", ("XLA (multislice)",), outer=_RING, lattices=True),)
 """Source: Google Cloud TPU Multislice: XLA composes collectives of a slice's ICI and of the data centre network."""
 HOROVOD = (ShippedAs("", ("Horovod (hierarchical)",), _RINGS, frozenset({"ring", "recursive-doubling", "rabenseifner"})),)
 """Source: HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL's reduce-scatter and all-gather inside a node, MPI's all-reduce between nodes."""
-PXN = (
-    ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS),
-    ShippedAs("", ("DeepEP", "Tutel"), _SENDS, _SENDS),
-)
+PXN = (ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS), ShippedAs("", ("DeepEP", "Tutel"), _SENDS, _SENDS))
 RELAYED = (ShippedAs("nccl", ("NCCL (PXN)",), frozenset({"send"}), frozenset({"send"})),)
 """Source: NCCL 2.12, PXN: to the GPU on the destination's rail over NVLink, then along the rail."""

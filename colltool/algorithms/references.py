@@ -1,4 +1,4 @@
-"""The papers that formulas come from, each written once, with its DOI where it has one."""
+"""The papers that formulas come from."""
 
 BRUCK = (
     'Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing '

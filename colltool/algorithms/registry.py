@@ -1,7 +1,4 @@
-"""The registry: every algorithm by (primitive, name), with where it runs, what it needs, who ships it and its source.
-
-A formula is registered where it stands and looked up only here. Its docstring is what ``colltool explain`` prints.
-"""
+"""The registry of algorithms by (primitive, name). The docstring of a formula is what ``colltool explain`` prints."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.primitives import SHORT, Primitive
 from colltool.base.quoting import clipped
 
+# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware
 Status = Literal["shipped", "reference", "idealised", "hypothetical"]
-STATUSES: tuple[Status, ...] = get_args(Status)
-"""From what somebody can run today to what no hardware does."""
+STATUSES: tuple[Status, ...] = get_args(Status)  # from what somebody can run today to what no hardware does
 
 
 class Caveat(NamedTuple):
-    """What a group makes of an algorithm: another status than its row's, and why."""
+    """Another status on some groups than its row's, and why."""
 
     status: Status
     note: str
@@ -35,8 +32,7 @@ Caveats = Callable[[Group], Caveat | None]
 
 
 def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
-    """Where a schedule is listed, from 0: what somebody can run; what only libraries run that are not the user's; references,
-    what is idealised, what is hypothetical. ``not_selected`` is why the user's library does not run it."""
+    """Where a schedule is listed: 0 if the user can run it, 1 if only other libraries do (``not_selected``), then by status."""
     index = STATUSES.index(status)
     return index + 1 if index or not_selected else 0
 
@@ -47,47 +43,25 @@ def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
 
 
 class Algorithm(NamedTuple):
-    """One row: an algorithm for one primitive.
+    """An algorithm for one primitive."""
 
-    Args:
-        name: as ``--algorithm`` takes it.
-        primitive: what it computes.
-        topologies: where it runs.
-        formula: Group -> coefficients; its docstring explains it.
-        equation: the formula as text, a line each where there are several.
-        requires: each gives the reason why a group cannot run it, or None; its docstring is what ``explain`` prints.
-        status: shipped, reference (textbook or research), idealised (executed, it costs more than its formula on real wiring),
-            hypothetical (no such hardware).
-        shipped_by: libraries that run it.
-        source: where the formula comes from.
-        note: what a reader of its price should know.
-        mirror: the name of the all-gather that undoes this reduce-scatter.
-        baseline: a flat schedule that compositions are to beat: ``breakdown`` shows it.
-        usual: what ``crossover`` compares by default, the first of them with the others.
-        in_switch: the switches do the work, so lower bounds of endpoint-driven schedules do not apply.
-        caveat: another status on some groups.
-        counts: what a number behind its name counts, as 8 in ``parameter-server:8``. Such an algorithm is priced where it is
-            named, and listed nowhere else.
-        limits: where a library that ships it does not run it: (library, group) -> the reason, or None.
-    """
-
-    name: str
+    name: str  # as ``--algorithm`` takes it
     primitive: Primitive
-    topologies: frozenset[Topology]
-    formula: Formula
-    equation: str
-    requires: tuple[Requirement, ...]
+    topologies: frozenset[Topology]  # where it runs
+    formula: Formula  # its docstring explains it
+    equation: str  # the formula as text, a line each where there are several
+    requires: tuple[Requirement, ...]  # why a group cannot run it, or None; their docstrings are what ``explain`` prints
     status: Status
-    shipped_by: tuple[str, ...]
+    shipped_by: tuple[str, ...]  # libraries that run it
     source: str
-    note: str
-    mirror: str
-    baseline: bool
-    usual: bool
-    in_switch: bool
-    caveat: Caveats
-    limits: tuple[Limit, ...]
-    counts: str = ""
+    note: str  # what a reader of its price should know
+    mirror: str  # the all-gather that undoes this reduce-scatter
+    baseline: bool  # a flat schedule that compositions are to beat: ``breakdown`` shows it
+    usual: bool  # what ``crossover`` compares by default, the first of them with the others
+    in_switch: bool  # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
+    caveat: Caveats  # another status on some groups
+    limits: tuple[Limit, ...]  # where a library that ships it does not run it
+    counts: str = ""  # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
 
     def status_on(self, group: Group) -> Status:
         caveat = self.caveat(group)
@@ -106,7 +80,7 @@ class Algorithm(NamedTuple):
         return next((reason for limit in self.limits if (reason := limit(running, group))), None)
 
     def on(self, group: Group, choice: Choice) -> Group:
-        """The group with the number that stands behind the name, where one is due."""
+        """The group with the number behind the name, where one is due."""
         if not choice.tiers:
             return group
         if not self.counts:
@@ -120,7 +94,7 @@ class Algorithm(NamedTuple):
         return group._replace(servers=int(word))
 
     def chosen(self, group: Group) -> Choice:
-        """Its name, with its number where that is not one."""
+        """Its name, with its number unless that is 1."""
         return Choice(self.name, (str(group.servers),) if self.counts and group.servers > 1 else ())
 
     def schedule(self, group: Group) -> Schedule:
@@ -135,6 +109,7 @@ class Algorithm(NamedTuple):
 
 _ROWS: dict[tuple[Primitive, str], Algorithm] = {}
 
+# what libraries and papers call some of them; an error answers with our name
 OTHER_NAMES = {
     "nvls": "in-network",
     "sharp": "in-network",
@@ -154,7 +129,6 @@ OTHER_NAMES = {
     "byteps": "parameter-server",
     "van-de-geijn": "scatter-allgather",
 }
-"""What libraries and papers call some of them; an error answers with our name."""
 
 
 def algorithm(
@@ -249,7 +223,7 @@ def approximation(primitive: Primitive, one: str, other: str) -> Approximation |
 
 
 def every_algorithm() -> list[Algorithm]:
-    """Everything but :func:`on_request`, in the order of registration."""
+    """All but :func:`on_request`, in the order of registration."""
     return [row for row in _ROWS.values() if not row.counts]
 
 
@@ -258,12 +232,12 @@ def on_request() -> list[Algorithm]:
     return [row for row in _ROWS.values() if row.counts]
 
 
+# what people paste from a table: ``hierarchical (ring / ring, pipelined)``
 _PRINTED = re.compile(r"([^ (:]+) \(([^,)]+)(?:, [^)]*)?\)")
-"""What people paste from a table: ``hierarchical (ring / ring, pipelined)``."""
 
 
 class Choice(NamedTuple):
-    """A name, and of a composition the algorithms of its tiers, innermost first; empty where they are left open.
+    """A name and, of a composition, the algorithms of its tiers, innermost first; none where they are left open.
 
     >>> parse_choice("hierarchical:ring/ring")
     Choice(base='hierarchical', tiers=('ring', 'ring'))
@@ -281,7 +255,7 @@ class Choice(NamedTuple):
 
 
 def parse_choice(text: str) -> Choice:
-    """The choice that a text names, also as tables print it; whether such algorithms exist is for :func:`find` to say."""
+    """The choice that a text names, also as tables print it; :func:`find` knows whether such algorithms exist."""
     printed = _PRINTED.fullmatch(text)
     base, colon, rest = (printed[1], ":", printed[2]) if printed else text.partition(":")
     tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()

@@ -1,4 +1,4 @@
-"""What follows from a route: the number of peers per rank, messages to all of them at once, and the edges of double trees."""
+"""What follows from a route: partners per rank, messages to all peers, edges of double trees."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def most_partners(schedule: Schedule, group: Group) -> int:
 
 
 def _distances(route: Route, group: Group) -> frozenset[int]:
-    """To whom a rank sends or from whom it takes, as distances round the group."""
+    """Whom a rank sends to or takes from, as distances round the group."""
     n = group.ranks
     match route:
         case Ring() | Chain():
@@ -62,14 +62,14 @@ def to_all(group: Group, each: float, **more: Any) -> Terms:
 
 
 def many_sends(group: Group) -> Caveat | None:
-    """What is taken for granted where all messages leave at once, and the fabric does not say what that takes."""
+    """The caveat where all messages leave at once and the fabric does not say what that takes."""
     return (
         None if group.one_port or group.posts_cost else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
     )
 
 
 def _in_order_parent(rank: int, ranks: int) -> int:
-    """The parent of a rank in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root, which is rank 0.
+    """The parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root, which is rank 0.
 
     The lowest set bit b of a rank is its height. Its parent is at distance b, on the side where the next bit is clear, or on
     the other one when that side lies beyond the last rank.
@@ -94,14 +94,14 @@ def _in_order(ranks: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def double_tree(ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The parents of every rank in two complementary trees: the second is the first mirrored (N even) or shifted (N odd)."""
+    """The parents in two complementary trees: the second is the first mirrored (N even) or shifted (N odd)."""
     places = [ranks - 1 - rank if ranks % 2 == 0 else (rank + 1) % ranks for rank in range(ranks)]
     return _in_order(ranks), _moved(_in_order(ranks), places)
 
 
 @lru_cache(maxsize=64)
 def trees_under_one_root(ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The parents where rank 0 is the root of both, as one payload needs it: the others mirrored (N odd) or shifted (N even)."""
+    """The parents with rank 0 at both roots, as one payload needs it: the others mirrored (N odd) or shifted (N even)."""
     places = [0, *(ranks - rank if ranks % 2 else rank % (ranks - 1) + 1 for rank in range(1, ranks))]
     return _in_order(ranks), _moved(_in_order(ranks), places)
 
@@ -110,8 +110,8 @@ def trees_under_one_root(ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def edges_leaving(ranks: int, domain: int, *, both_ways: bool) -> int:
     """The most messages of half the payload that leave or enter any domain of consecutive ranks, over both trees.
 
-    A broadcast sends each out of the parent's domain into the child's, a reduction the other way over the same uplinks' other
-    direction: the busier of the two counts. With ``both_ways`` it goes up one way and down the other, and both leave.
+    A broadcast sends each out of the parent's domain into the child's, a reduction the other way: the busier direction of the
+    uplinks counts. With ``both_ways`` both run at once, and either end's domain sends one.
     """
     above, below = ([0] * -(-ranks // domain) for _ in range(2))
     for parents in double_tree(ranks) if both_ways else trees_under_one_root(ranks):

@@ -1,1 +1,1 @@
-"""What every room stands on: units, errors, files, records."""
+"""Units, errors, files and result records: what every other package builds on."""

@@ -1,4 +1,4 @@
-"""Choices, such as the slowest of several distances, for numbers and element by element for arrays of them."""
+"""min, max and argmin for plain numbers and, element by element, for arrays; numpy is imported only for arrays."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def largest(*values: Any) -> Any:
 
 
 def anywhere(condition: Any) -> bool:
-    """Whether it holds, at any element of an array."""
+    """Whether a condition holds, of an array at any element."""
     return bool(condition.any()) if is_array(condition) else bool(condition)
 
 
 def first_by(keys: Sequence[Any], *, most: bool = False) -> Any:
-    """The index of the least (with ``most`` the largest) key, the first of equals; an array of them where any key is one."""
+    """Index of the least key (``most``: the largest), the first of equals; an array of indices where any key is an array."""
     if not any(map(is_array, keys)):
         return keys.index((max if most else min)(keys))
     import numpy as np
@@ -47,7 +47,7 @@ def first_by(keys: Sequence[Any], *, most: bool = False) -> Any:
 
 
 def taken(index: Any, values: Sequence[Any]) -> Any:
-    """The value at an index, per element; words are those of the first element: they only label."""
+    """``values[index]``, element by element; of text and flags, which only label, the value at the first element."""
     if not is_array(index):
         return values[index]
     first = values[0]
@@ -61,7 +61,7 @@ def taken(index: Any, values: Sequence[Any]) -> Any:
 
 
 def record_at(index: Any, records: Sequence[Record]) -> Record:
-    """The record at an index; of an array of indices one whose fields are taken element by element."""
+    """``records[index]``; for an array of indices one record whose fields are taken element by element."""
     if not is_array(index):
         return records[int(index)]
     kind = type(records[0])
@@ -69,12 +69,12 @@ def record_at(index: Any, records: Sequence[Record]) -> Record:
 
 
 def pick(records: Sequence[Record], key: Callable[[Record], Any], *, most: bool = False) -> Record:
-    """The record with the least (with ``most`` the largest) key, element by element."""
+    """The record with the least (``most``: the largest) key, element by element."""
     return record_at(first_by([key(record) for record in records], most=most), records) if len(records) > 1 else records[0]
 
 
 def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
-    """The candidates with the least key at any element, each with those elements; a single one where keys are numbers."""
+    """Every candidate whose key is the least at some element, with a mask of those elements (True for plain numbers)."""
     listed = list(candidates)
     if len(listed) == 1:
         return [(listed[0], True)]
@@ -87,15 +87,11 @@ def winning(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, A
 
 
 TIE = 1e-12
-"""Numbers closer than this are equal, apart only by the rounding of sums; the first of equals leads."""
+"""Relative difference up to which numbers count as equal: the rounding of sums."""
 
 
 def first_least(keys: Sequence[Any]) -> Any:
-    """The index of the first of the least keys, :data:`TIE` apart at most; an array of them where any key is one.
-
-    Raises:
-        ValueError: no keys.
-    """
+    """Index of the first key within :data:`TIE` of the least; an array of indices where any key is an array."""
     if not any(map(is_array, keys)):
         least_of_all = min(keys)
         near = least_of_all * (1 + TIE)
@@ -108,7 +104,7 @@ def first_least(keys: Sequence[Any]) -> Any:
 
 
 def ranked(keys: Sequence[float]) -> list[int]:
-    """Indices by key, the least first; equals, :data:`TIE` apart at most, in the order given."""
+    """Indices by key, the least first; keys within :data:`TIE` of each other keep the order given."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
     if all(keys[one] == keys[other] or keys[other] > keys[one] * (1 + TIE) for one, other in pairwise(order)):
         return order

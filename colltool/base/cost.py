@@ -1,7 +1,7 @@
 """Terms: what a formula returns, how its messages travel, and the one line that turns counts into seconds.
 
-A formula never sees α, bandwidth or contention. It says how many sequential messages a schedule needs, how many bytes pass
-its busiest port, and by which route they go; pricing knows what a route costs on a given fabric.
+A formula never sees α, bandwidth or contention: it counts sequential messages and bytes through the busiest port, and names the
+route; pricing knows what a route costs on a given fabric.
 """
 
 from math import ceil, floor, sqrt
@@ -23,22 +23,22 @@ Pipelining = Literal["asymptotic", "optimal"] | int
 class Ring(NamedTuple):
     """Every rank sends to the next one, all at once, step after step.
 
-    ``via`` says over which wires when the group spans several tiers: ``packed`` (each hop by its shortest way),
-    ``outermost`` (all hops over the outer tier), ``innermost`` (the inner tier stretched over the group), ``rails`` (one ring
-    for every NIC of a domain, each with its share of the payload), ``links`` (rings that share out all links of a full mesh).
+    ``via``, for a group over several tiers: ``packed`` (each hop by its shortest way), ``outermost`` (all hops over the outer
+    tier), ``innermost`` (the inner tier stretched over the group), ``rails`` (one ring for every NIC of a domain, each with its
+    share of the payload), ``links`` (rings that share out all links of a full mesh).
     """
 
     via: Literal["packed", "outermost", "innermost", "rails", "links"] = "packed"
 
 
 class Chain(NamedTuple):
-    """The payload walks from the first rank to the last, segment behind segment; ``rails``, ``links``: as in :class:`Ring`."""
+    """A pipeline of segments from the first rank to the last; ``via`` as in :class:`Ring`."""
 
     via: Literal["packed", "rails", "links"] = "packed"
 
 
 class Trees(NamedTuple):
-    """Two complementary binary trees, each with half of the payload; ``both_ways`` when it goes up and down again."""
+    """Two complementary binary trees with half of the payload each; ``both_ways``: up and down again."""
 
     both_ways: bool
 
@@ -46,9 +46,8 @@ class Trees(NamedTuple):
 class Rounds(NamedTuple):
     """Rounds with a new partner each: ``steps`` are (stride between partners, bytes sent in units of M).
 
-    ``partner``: ``xor`` (rank xor stride, everybody), ``shift`` (rank + stride, everybody), ``fanout`` (a binomial tree: one
-    sender in every block of 2·stride ranks). ``folded``: so many pairs of neighbours, the first ranks, stand in the rounds as
-    one each.
+    ``partner``: ``xor`` (rank xor stride, everybody), ``shift`` (rank + stride, everybody), ``fanout`` (binomial tree: one sender
+    in every block of 2·stride ranks). ``folded``: the first ranks, this many pairs, act as one rank per pair.
     """
 
     partner: Literal["xor", "shift", "fanout"]
@@ -77,30 +76,26 @@ class Links(NamedTuple):
 
 
 class Switch(NamedTuple):
-    """Up into the switches and down again. ``does`` is the work: switches may have a bandwidth coefficient of its own."""
+    """Up into the switches and down again; ``does``: the primitive they compute, which may have its own share of bandwidth."""
 
     does: Primitive
 
 
 class Servers(NamedTuple):
-    """To servers apart from the ranks, and back from them, both ways at once."""
+    """To servers apart from the ranks and back, both ways at once."""
 
 
 Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Pair | Links | Switch | Servers
 
 
 class Terms(NamedTuple):
-    """The coefficients of one part of a schedule.
+    """One part of a schedule: its coefficients and route.
 
-    Args:
-        n_alpha: sequential messages; of a pipeline its depth L.
-        n_beta: bytes through the busiest port or link, in units of this part's payload; of a pipeline its load b.
-        route: how the messages travel.
-        payload: this part's payload in units of M.
-        fill: of a pipeline F, the segments that pass the busiest port while it fills; None where the payload cannot be cut.
-        primitive: what this part does, where that is not the whole collective (a reduce-scatter inside an all-reduce).
-        label: the axis or step, for breakdowns.
-        ranks: of one ring or line of this part, where that is not the whole group.
+    ``n_alpha``: sequential messages; of a pipeline its depth L. ``n_beta``: bytes through the busiest port or link in units of
+    this part's payload; of a pipeline its load b. ``payload``: in units of M. ``fill``: F of a pipeline, the segments that pass
+    the busiest port while it fills; None where the payload cannot be cut. ``primitive``: where it is not the whole collective (a
+    reduce-scatter inside an all-reduce). ``label``: the axis or step, for breakdowns. ``ranks``: of one ring or line, where that
+    is not the whole group.
     """
 
     n_alpha: float
@@ -117,46 +112,35 @@ Schedule = tuple[Terms, ...]
 
 
 def total_n_alpha(schedule: Schedule) -> float:
-    """n_α of a whole schedule: sequential messages."""
     return sum(terms.n_alpha for terms in schedule)
 
 
 def total_n_beta(schedule: Schedule) -> float:
-    """n_β of a whole schedule: bytes through the busiest port, in units of M."""
+    """In units of M."""
     return sum(terms.n_beta * terms.payload for terms in schedule)
 
 
 def totals(returned: Terms | Schedule) -> tuple[float, float]:
-    """(n_α, n_β) of what a formula returned.
-
-    >>> totals((Terms(3, 0.875, Ring()), Terms(1, 0.5, Ring(), payload=0.25)))
-    (4, 1.0)
-    """
+    """(n_α, n_β) of what a formula returned."""
     schedule = (returned,) if isinstance(returned, Terms) else returned
     return total_n_alpha(schedule), total_n_beta(schedule)
 
 
 def split_seconds(n_alpha: Number, n_beta: Number, size: Number, alpha_s: float, bandwidth_Bps: float) -> tuple[Number, Number]:
-    """``t = n_α·α + n_β·M/BW`` as its two summands, in seconds. α and BW carry η and shares already. ``size`` may be an array."""
+    """``n_α·α`` and ``n_β·M/BW``, the summands of t in seconds; α and BW include η and shares. ``size`` may be an array."""
     return n_alpha * alpha_s, (n_beta / bandwidth_Bps) * size
 
 
 def energy_J(ranks: int, n_beta: Number, size: Number, J_per_bit: float) -> Number:
-    """Joule of a collective on one tier: each of N ranks moves n_β·M bytes over it, N n_β M · 8 · energy of a bit.
-
-    >>> round(energy_J(10_000, 2, 1e9, 30e-12))
-    4800
-    """
+    """Joule of a collective on one tier: N·n_β·M·8·(energy per bit), as each of N ranks moves n_β·M bytes over it."""
     return ranks * n_beta * size * 8 * J_per_bit
 
 
 class Pipeline(NamedTuple):
     """A schedule that streams segments.
 
-    Args:
-        depth: L, steps that the first segment takes.
-        fill: F, segments that pass the busiest port while the pipeline fills: L, unless ways use different directions of it.
-        load: b, what each segment loads that port with, in units of the segment.
+    ``depth``: L, steps that the first segment takes. ``fill``: F, segments that pass the busiest port while the pipeline fills:
+    L, unless ways use different directions of it. ``load``: b, what each segment loads that port with, in units of the segment.
     """
 
     depth: float
@@ -168,17 +152,15 @@ class Pipeline(NamedTuple):
         return self.depth + segments - 1, self.load * (self.fill + segments - 1) / segments
 
     def counted(self, size: Number, alpha_s: float, bandwidth_Bps: float, reading: Pipelining) -> tuple[Number, Number]:
-        """(n_α, n_β) under one of the three readings.
-
-        ``asymptotic`` takes L and b, the limit in which filling the pipeline costs nothing; ``optimal`` the best whole number
-        P for each size; a number is P.
+        """(n_α, n_β): ``asymptotic`` is (L, b), where filling costs nothing; ``optimal`` the best P for each size; a number is P
+        itself.
         """
         if reading == "asymptotic":
             return self.depth, self.load
         return self.counts(self.best_segments(size, alpha_s, bandwidth_Bps) if reading == "optimal" else reading)
 
     def best_segments(self, size: Number, alpha_s: float, bandwidth_Bps: float) -> Number:
-        """The whole number P >= 1 that minimises t(P); around ``P* = sqrt((F-1)·b·M/(α·BW))``, where t is convex in P."""
+        """The whole number P >= 1 that minimises t(P), next to ``P* = sqrt((F-1)·b·M/(α·BW))``: t is convex in P."""
         ratio = self.load * size / (alpha_s * bandwidth_Bps)
 
         def steps(segments: Number) -> Number:

@@ -1,8 +1,8 @@
-"""What went wrong, where, and what to type next; and the exit codes of the command line.
+"""The error of everything that a user can fix: what, where, what to type next; and the exit codes of the command line.
 
-An error has two audiences: a shell, where ``--ranks 64`` was given, and Python, where ``ranks=64`` was. Whoever raises it writes
-neither: :func:`given` puts a mark into the text, :func:`spell` turns marks into an audience's words where the text leaves the
-program. ``str(error)`` is Python's spelling, :meth:`ColltoolError.spelled` any. Texts of a result are spelled by :func:`said`.
+A shell user typed ``--ranks 64``, a Python user ``ranks=64``. :func:`given` puts a neutral mark into the text, :func:`spell`
+turns marks into an audience's words where the text leaves the program: ``str(error)`` is Python's spelling,
+:meth:`ColltoolError.spelled` any. Texts of a result are spelled by :func:`said`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _OPTIONS = {
 }
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"  # of private use: no text of a person holds them, no escape shows them
 MARKS = _START + _NEXT + _END
-"""The characters that make a mark of :func:`given`."""
+"""The characters that delimit marks of :func:`given`."""
 
 
 def given(argument: str, value: Any = None, *, text: str = "") -> str:
-    """A mark for an argument: ``given("ranks", 64)`` reads ``-n 64`` or ``ranks=64``, ``given("ranks")`` the argument itself.
+    """A mark for an argument: ``given("ranks", 64)`` reads ``-n 64`` or ``ranks=64``, ``given("ranks")`` just the argument.
 
-    An ellipsis stands for a value of the reader's own; ``text`` is the value as a shell takes it, where that is not its ``str``.
+    An ellipsis is a value left to the reader; ``text`` is the value as a shell takes it, if not its ``str``.
     """
     if value is None and not text:
         return f"{_START}{argument}{_END}"
@@ -59,17 +59,17 @@ def _options(argument: str) -> tuple[str, str]:
 
 
 def option_of(argument: str) -> str:
-    """What a shell calls an argument: ``-n`` of ranks, ``--job-set`` of job_overrides."""
+    """The shortest option of an argument: ``-n`` of ranks, ``--job-set`` of job_overrides."""
     return _options(argument)[1]
 
 
 def either(*, shell: str, python: str) -> str:
-    """A mark for what the two audiences do differently: a command, or a function."""
+    """A mark for text that differs between the audiences, such as a command and a function."""
     return f"{_START}{_NEXT}{shell}{_NEXT}{python}{_END}"
 
 
 def spell(text: str, audience: Audience, names: Mapping[str, str] | None = None) -> str:
-    """A text with its marks in the words of an audience; ``names`` are other names that a command or function has."""
+    """Replace marks by an audience's words; ``names``: what this command or function calls an argument."""
     first, *rest = text.split(_START)
     out = [first]
     for piece in rest:
@@ -83,7 +83,7 @@ _AUDIENCE: ContextVar[Audience] = ContextVar("audience", default="python")
 
 @contextmanager
 def speaking(audience: Audience) -> Iterator[None]:
-    """Within it results are worded for this audience: the command line's is a shell, everybody else's Python."""
+    """Set the audience of :func:`said`: a shell for the command line, Python by default."""
     token = _AUDIENCE.set(audience)
     try:
         yield
@@ -92,7 +92,7 @@ def speaking(audience: Audience) -> Iterator[None]:
 
 
 def said(text: str) -> str:
-    """A text of a result, such as a note or a reason, in the words of whoever asked for it."""
+    """A note or reason of a result in the words of the current audience."""
     return spell(text, _AUDIENCE.get())
 
 
@@ -109,7 +109,7 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
 
 
 def _typed(value: Any) -> str:
-    """A value as a shell takes it; a flag has none."""
+    """As a shell takes it; a flag has no value."""
     if isinstance(value, list | tuple):
         return ",".join(str(one) for one in value)
     return "" if value is True else "..." if isinstance(value, EllipsisType) else str(value)
@@ -120,13 +120,10 @@ def _written(value: Any) -> str:
 
 
 class ColltoolError(Exception):
-    """Input or arguments that cannot be used; texts may hold marks of :func:`given`.
+    """Unusable input or arguments; texts may hold marks of :func:`given`.
 
-    Args:
-        what: what was found and why it cannot be used.
-        where: its place in a file, ``file:line:column`` and key path; empty if none.
-        argument: the argument that gave it, by its Python name; empty if none.
-        fix: what to write instead; empty if ``what`` says it all.
+    ``what``: what was found and why it cannot be used; ``where``: ``file:line:column`` and key path; ``argument``: by its Python
+    name; ``fix``: what to write instead. Each but ``what`` may be empty.
     """
 
     def __init__(self, what: str, *, where: str = "", argument: str = "", fix: str = "") -> None:
@@ -141,11 +138,11 @@ class ColltoolError(Exception):
         return self.spelled("python")
 
     def spelled(self, audience: Audience) -> str:
-        """Place, argument and what in an audience's words, the fix on a line of its own."""
+        """Place, argument and what, then the fix on a line of its own."""
         return "\n  ".join(self.lines(audience))
 
     def lines(self, audience: Audience) -> list[str]:
-        """As :meth:`spelled`: what went wrong, and the fix if there is one."""
+        """What went wrong, and the fix if there is one."""
         names = {argument: name for (whose, argument), name in self.names.items() if whose == audience}
         place = [part for part in (self.where, self.argument and given(self.argument)) if part]
         text = ": ".join((*place, self.what))
@@ -153,7 +150,7 @@ class ColltoolError(Exception):
 
 
 class ManyErrors(ColltoolError):
-    """Every error of one file, at least one, in the order of the file."""
+    """All errors of one file, in its order."""
 
     def __init__(self, problems: list[ColltoolError]) -> None:
         super().__init__("\n".join(problem.what for problem in problems))
@@ -167,13 +164,12 @@ class ManyErrors(ColltoolError):
 
 
 def problems_of(error: ColltoolError) -> tuple[ColltoolError, ...]:
-    """Each error that this one stands for."""
     return error.problems if isinstance(error, ManyErrors) else (error,)
 
 
 @contextmanager
 def called(audience: Audience, **names: str) -> Iterator[None]:
-    """Within it an argument goes by another name: ``called("python", algorithms="algorithm")`` where only one is taken."""
+    """Rename an argument in errors for one audience: ``called("python", algorithms="algorithm")`` where only one is taken."""
     try:
         yield
     except ColltoolError as error:
@@ -185,14 +181,14 @@ def called(audience: Audience, **names: str) -> Iterator[None]:
 
 @contextmanager
 def taken_from(**names: str) -> Iterator[None]:
-    """Within it an argument is another one for both audiences: ``taken_from(overrides="vary")`` where axes become overrides."""
+    """Rename an argument in errors for both audiences: ``taken_from(overrides="vary")`` where axes become overrides."""
     with called("shell", **{name: _options(other)[0] for name, other in names.items()}), called("python", **names):
         yield
 
 
 @contextmanager
 def naming(argument: str) -> Iterator[None]:
-    """Within it an error without an argument or a place belongs to this argument."""
+    """Blame this argument for errors that name neither an argument nor a place."""
     try:
         yield
     except ColltoolError as error:
@@ -201,7 +197,7 @@ def naming(argument: str) -> Iterator[None]:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """A hint ``did you mean X?`` for a misspelt word, or the empty string when nothing is near."""
+    """``did you mean 'X'?`` for a misspelt word, empty when nothing is near."""
     from difflib import get_close_matches
 
     near = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)

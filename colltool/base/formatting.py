@@ -1,4 +1,4 @@
-"""Sizes, rates, times, shares and counts as people read them; :mod:`colltool.base.units` reads text, this module writes it."""
+"""Numbers as text for people: sizes, rates, times, shares, counts; :mod:`colltool.base.units` reads them back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 Shape = tuple[int, ...]
-"""Endpoints, or ranks, along each axis of a lattice."""
+"""Endpoints or ranks along each axis of a lattice."""
 
 _PREFIXES = {"": 1e0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "B": 1.0, "GiB": 2.0**30, "MiB": 2.0**20, "KiB": 2.0**10}
@@ -16,12 +16,10 @@ _LONGEST_TITLE = 8
 
 
 def told_apart(names: Sequence[str], typed: Sequence[str]) -> list[str]:
-    """Names that stand for one thing each: those that several bear with the end of the path that tells them apart, else numbered.
+    """Make equal names distinct by the end of the path they were given as, else by a number.
 
     >>> told_apart(["mine", "mine", "nvl72"], ["a/x.yaml", "b/x.yaml", "nvl72"])
     ['mine (a/x.yaml)', 'mine (b/x.yaml)', 'nvl72']
-    >>> told_apart(["mine", "mine"], ["", ""])
-    ['mine (1)', 'mine (2)']
     """
     found = list(names)
     for name in dict.fromkeys(one for one in names if list(names).count(one) > 1):
@@ -36,7 +34,7 @@ def told_apart(names: Sequence[str], typed: Sequence[str]) -> list[str]:
 
 
 def format_size(size: float) -> str:
-    """``16MB`` for 16e6: the shortest decimal text that :func:`colltool.base.units.parse_size` reads back to the same number."""
+    """``16MB``: the shortest decimal text that :func:`colltool.base.units.parse_size` reads back exactly."""
     for prefix, factor in reversed(_PREFIXES.items()):
         if size >= factor and float(f"{size / factor:.12g}") * factor == size:
             return f"{size / factor:.12g}{prefix}B"
@@ -44,7 +42,7 @@ def format_size(size: float) -> str:
 
 
 def format_bytes(size: float, digits: int = 4) -> str:
-    """``2.07 GB``: rounded for reading, where :func:`format_size` is exact."""
+    """``2.07 GB``: rounded, where :func:`format_size` is exact."""
     return _scaled(size, {f"{prefix}B": factor for prefix, factor in reversed(_PREFIXES.items())}, digits)
 
 
@@ -55,7 +53,7 @@ def title_size(size: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """``64 KiB`` or ``16 MB``: the shortest text of four digits that is exact, else rounded."""
+    """``64 KiB`` or ``16 MB``: whichever is exact in four digits, else rounded."""
     counts = {unit: f"{size / factor:.4g}" for unit, factor in _UNITS.items() if factor <= size < 1000 * factor}
     exact = [f"{count} {unit}" for unit, count in counts.items() if float(count) * _UNITS[unit] == size]
     return min(exact, key=len, default=format_bytes(size))
@@ -66,29 +64,29 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def ordinal(number: int) -> str:
-    """``1st``, ``2nd``, ``11th``, ``22nd``: a place in a row."""
+    """``1st``, ``2nd``, ``11th``, ``22nd``."""
     teen = number % 100 in (11, 12, 13)
     return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
 def binary_size(size: int) -> str:
-    """``64KiB``: a power of two as an axis labels it."""
+    """``64KiB``, of a power of two."""
     factor, unit = next((factor, unit) for unit, factor in _BINARY.items() if size >= factor)
     return f"{size // factor}{unit}"
 
 
 def range_text(first: float, last: float) -> str:
-    """``64 KiB to 1 MiB``; one size alone."""
+    """``64 KiB to 1 MiB``; equal ends are one size."""
     return " to ".join(dict.fromkeys((size_text(first), size_text(last))))
 
 
 def format_time(seconds: float, digits: int = 4) -> str:
-    """``53.44 us``: four significant digits and the unit that keeps the number above one."""
+    """``53.44 us``."""
     return _scaled(seconds, {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}, digits) if seconds else "0 s"
 
 
 def format_duration(seconds: float, digits: int = 4) -> str:
-    """``13.89 h``, ``19.63 d``: how long a whole run takes; below an hour as any time."""
+    """``13.89 h``, ``19.63 d``; below an hour as :func:`format_time`."""
     for unit, factor in (("d", 86400.0), ("h", 3600.0)):
         if seconds >= factor:
             return f"{_significant(seconds / factor, digits)} {unit}"
@@ -96,18 +94,18 @@ def format_duration(seconds: float, digits: int = 4) -> str:
 
 
 def format_energy(joule: float, digits: int = 4) -> str:
-    """``4.8 kJ``: the unit that keeps the number above one."""
+    """``4.8 kJ``."""
     units = {"GJ": 1e9, "MJ": 1e6, "kJ": 1e3, "J": 1.0, "mJ": 1e-3, "uJ": 1e-6, "nJ": 1e-9}
     return _scaled(joule, units, digits) if joule else "0 J"
 
 
 def format_power(watts: float, digits: int = 4) -> str:
-    """``45.9 kW``: the unit that keeps the number above one."""
+    """``45.9 kW``."""
     return _scaled(watts, {"MW": 1e6, "kW": 1e3, "W": 1.0}, digits)
 
 
 def format_money(amount: float, currency: str = "") -> str:
-    """``1,234,567 USD``: whole units from 100 on, else two decimals."""
+    """``1,234,567 USD``; below 100 with two decimals unless whole."""
     return f"{amount:,.{0 if amount >= 100 or amount == int(amount) else 2}f} {currency}".rstrip()
 
 
@@ -134,12 +132,12 @@ def of_rates(rate: float, whole: float) -> str:
 
 
 def percent(share: float, digits: int = 1, sign: str = "") -> str:
-    """``13.0%``; above 1000%, where a percentage is no help, ``12 times``; ``sign`` is ``+`` for a signed error."""
+    """``13.0%``; above 1000% ``12 times``; ``sign`` is ``+`` for a signed error."""
     return f"{share:{sign}.{digits}%}" if abs(share) <= 10 else f"{share:{sign}.0f} times"
 
 
 def short_percent(share: float, digits: int = 4, sign: str = "") -> str:
-    """``12.5%``, ``+2%``: significant digits, without trailing zeros: a limit as somebody gave it, a change."""
+    """``12.5%``, ``+2%``: significant digits without trailing zeros."""
     return f"{100 * share:{sign}.{digits}g}%"
 
 
@@ -148,17 +146,17 @@ def whole_percent(share: float) -> str:
 
 
 def format_factor(ratio: float, digits: int = 4) -> str:
-    """``1.75x``: significant digits, without trailing zeros."""
+    """``1.75x``: significant digits without trailing zeros."""
     return f"{ratio:.{digits}g}x"
 
 
 def format_gap(ratio: float) -> str:
-    """``1.00x``: always two decimals, to be read down a column."""
+    """``1.00x``: always two decimals, to align down a column."""
     return f"{ratio:.2f}x"
 
 
 def format_count(number: float, digits: int = 6) -> str:
-    """``286``, ``1.97222``: n_alpha and n_beta, coefficients."""
+    """``286``, ``1.97222``: coefficients such as n_α and n_β."""
     return f"{number:.{digits}g}"
 
 
@@ -168,25 +166,25 @@ def counted(number: int, thing: str) -> str:
 
 
 def plain_number(value: Any) -> Any:
-    """Arrays and their scalars as Python's own numbers and lists; anything else as it is."""
+    """Numpy arrays and scalars as Python lists and numbers; anything else as it is."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def whole_bytes(size: Any) -> Any:
-    """Whole bytes as integers, as a person writes them; of an array a list of numbers."""
+    """Whole bytes as an int; of an array a list."""
     plain = plain_number(size)
     return int(plain) if isinstance(plain, float) and plain.is_integer() else plain
 
 
 def _scaled(number: float, units: dict[str, float], digits: int) -> str:
-    """In the largest unit that keeps the number above one once rounded, else the last."""
+    """In the largest unit that leaves a rounded number of at least one, else the last."""
     last = next(reversed(units))
     unit = next((one for one, factor in units.items() if abs(number) >= factor * 0.99995), last)
     return f"{_significant(number / units[unit], digits)} {unit}"
 
 
 def _significant(number: float, digits: int) -> str:
-    """Rounded to significant digits, never in exponent notation between 1e-5 and 1e15."""
+    """Fixed-point, never in exponent notation between 1e-5 and 1e15."""
     if number == 0 or not math.isfinite(number):
         return f"{number:g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(number))))

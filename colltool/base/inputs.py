@@ -1,7 +1,7 @@
-"""Every file that colltool reads: a regular file or a pipe (``<(zcat log.gz)``, ``/dev/stdin``), within a size limit per kind.
+"""The only way colltool opens a file to read: a regular file or a pipe, within a size limit per kind of input.
 
 Too large a file is refused before it is read, a device, folder or socket before it is opened. Within :func:`remembering` every
-opened file is known, however it was named, so that nothing is written over it, and a pipe can be read again.
+opened file is known by its inode, so that output never overwrites it and a pipe can be read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 class Bound(NamedTuple):
-    """The limit of one kind of input in bytes; what to call it, and a larger one; the fix."""
+    """Size limit of a kind of input in bytes, and the words for its errors: a noun, what a larger one is, the fix."""
 
     limit: int
     noun: str
@@ -47,15 +47,15 @@ BOUNDS: dict[Kind, Bound] = {
 _GZIP = b"\x1f\x8b"
 _LOOKED_AT = 4096  # bytes, to tell an encoding
 TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps")
-"""Read piece by piece: may be larger than memory."""
+"""Streamed, so it may be larger than memory."""
 
 Identity = tuple[int, int]
-"""Device and inode: one file under all its names."""
+"""Device and inode."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What was opened: every file, and the content of pipes."""
+    """Every opened file, and the content of pipes."""
 
     files: set[Identity] = field(default_factory=set)
     pipes: dict[Identity, bytes] = field(default_factory=dict)
@@ -73,7 +73,7 @@ _INPUTS: ContextVar[Inputs | None] = ContextVar("inputs", default=None)
 
 @contextmanager
 def remembering() -> Iterator[Inputs]:
-    """Within it every opened file is noted; a nested one notes in the outer."""
+    """Note every file opened within; nested uses share the outer one."""
     outer = _INPUTS.get()
     if outer is not None:
         yield outer
@@ -86,11 +86,7 @@ def remembering() -> Iterator[Inputs]:
 
 
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
-    """The text of a UTF-8 file or pipe, without a byte order mark; ``name`` is what errors call it, default: the path.
-
-    Raises:
-        ColltoolError: as :func:`read_bytes`, or not UTF-8, with line and column.
-    """
+    """The text of a UTF-8 file or pipe without its byte order mark; ``name`` is what errors call it, default: the path."""
     content = read_bytes(path, kind, name)
     if b"\0" in content and _encoding(content[:_LOOKED_AT]).startswith("UTF"):  # plain letters with zeros between are UTF-8 too
         raise not_utf8(content, printable(_name(path, name)), printable(_name(path, name)))
@@ -104,11 +100,7 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
 
 
 def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
-    """All of a file or pipe.
-
-    Raises:
-        ColltoolError: missing, unreadable, a folder, a device, a socket, or above the limit of its kind.
-    """
+    """All of a file or pipe; refuses what is missing, unreadable, a folder, device or socket, or above the limit of its kind."""
     bound, where = BOUNDS[kind], printable(_name(path, name))
     with _refusing(bound, where):
         status = os.stat(path)
@@ -121,11 +113,7 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
 
 @contextmanager
 def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
-    """A file or pipe to be read piece by piece, and what errors call it.
-
-    Raises:
-        ColltoolError: as :func:`read_bytes`, also where reading fails later.
-    """
+    """A file or pipe to stream, and what errors call it; refuses as :func:`read_bytes`, also when reading fails later."""
     name = _name(path, "")
     where = printable(name)
     with _refusing(bound, where):
@@ -153,7 +141,7 @@ def _refusing(bound: Bound, where: str, bad_name: type[ValueError] | tuple[()] =
 
 
 def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
-    """The error for what is not UTF-8: packed, in another encoding, or binary."""
+    """The error for gzip, another encoding, or binary."""
     if content.startswith(_GZIP):
         return ColltoolError("is gzipped, not text", where=where, fix=f"unpack it: gunzip -c {name} > FILE")
     encoding = _encoding(content[:_LOOKED_AT])
@@ -164,7 +152,7 @@ def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
 
 
 def _encoding(head: bytes) -> str:
-    """The likely encoding of a text that is not UTF-8, as iconv calls it; empty for binary."""
+    """The likely encoding of text that is not UTF-8, as iconv calls it; empty for binary."""
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -1,4 +1,4 @@
-"""The seven primitives: their names, what M means, the busbw factor of nccl-tests, and the lower bounds of any schedule."""
+"""The seven primitives: names, what M means, the busbw factor of nccl-tests, and lower bounds of any schedule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from colltool.base.quoting import clipped
 
 
 class Primitive(StrEnum):
-    """A collective (or a point-to-point send), by the name that machine output uses."""
+    """A collective or a point-to-point send, by its name in machine output."""
 
     ALL_REDUCE = "all_reduce"
     ALL_GATHER = "all_gather"
@@ -21,7 +21,7 @@ class Primitive(StrEnum):
 
     @property
     def spoken(self) -> str:
-        """As a person writes it: ``all-reduce``."""
+        """``all-reduce``."""
         return self.value.replace("_", "-")
 
 
@@ -39,18 +39,14 @@ SIZE_MEANS = {
     REDUCE: "the payload",
     P2P: "the payload",
 }
-"""What M, the message size in bytes per rank, is: nccl-tests' convention."""
+"""M, the message size in bytes per rank, by nccl-tests' convention."""
 
 _OTHER_NAMES = {"allreduce": AR, "allgather": AG, "reducescatter": RS, "alltoall": A2A, "bcast": BC, "sendrecv": P2P}
 _BY_NAME: dict[str, Primitive] = {p.value: p for p in Primitive} | {short: p for p, short in SHORT.items()} | _OTHER_NAMES
 
 
 def parse_primitive(text: str) -> Primitive:
-    """A primitive by its short name, long name, or nccl-tests' name (``ar``, ``all-reduce``, ``all_reduce_perf``).
-
-    Raises:
-        ColltoolError: no such primitive.
-    """
+    """A primitive by short, long or nccl-tests' name: ``ar``, ``all-reduce``, ``all_reduce_perf``."""
     word = text.lower().replace("-", "_").removesuffix("_perf")
     if word in _BY_NAME:
         return _BY_NAME[word]
@@ -60,25 +56,24 @@ def parse_primitive(text: str) -> Primitive:
 
 
 def busbw_factor(primitive: Primitive, ranks: int) -> float:
-    """busbw / algbw, dimensionless: 2(N-1)/N for AR, (N-1)/N for AG, RS, A2A, 1 for the rest (nccl-tests)."""
+    """busbw / algbw of nccl-tests: 2(N-1)/N for AR, (N-1)/N for AG, RS, A2A, 1 for the rest."""
     share = (ranks - 1) / ranks
     return {AR: 2 * share, AG: share, RS: share, A2A: share}.get(primitive, 1.0)
 
 
 def least_n_beta(primitive: Primitive, ranks: int) -> float:
-    """The least n_β of an endpoint-driven schedule on one full-duplex port per rank, in units of M.
+    """Lower bound on n_β, in units of M, of an endpoint-driven schedule on one full-duplex port per rank.
 
-    AR 2(N-1)/N; AG, RS, A2A (N-1)/N; BC, Reduce, P2P 1. Only reduction inside a switch goes below AR's, to 1. A port of
-    p parallel links divides each by p.
+    Only reduction inside a switch goes below AR's 2(N-1)/N, to 1. A port of p parallel links divides each by p.
     """
     return busbw_factor(primitive, ranks)
 
 
 def own_share(primitive: Primitive, ranks: int) -> float:
-    """What a rank keeps to itself, in units of M: the 1/N of AR, AG, RS and A2A that crosses no wire; 0 for the rest."""
+    """What a rank keeps, in units of M: the 1/N of AR, AG, RS and A2A that crosses no wire."""
     return 1 / ranks if primitive in (AR, AG, RS, A2A) else 0.0
 
 
 def log2_ceil(ranks: int) -> int:
-    """lg N = ceil(log2 N), exactly: the rounds in which one rank can reach N."""
+    """ceil(log2 N), exactly: the rounds in which one rank can reach N."""
     return (ranks - 1).bit_length()

@@ -1,4 +1,4 @@
-"""How far a long piece of work is, followed to whoever watches: the command line on a terminal, else nobody."""
+"""Progress of long work, reported to whoever watches: the command line on a terminal, else nobody."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 Watch = Callable[[int, int], object]
-"""Is followed how much of how much is done."""
+"""Called with how many are done, of how many."""
 
 Item = TypeVar("Item")
 _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
@@ -16,7 +16,7 @@ _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Within it :func:`followed` tells ``watch``."""
+    """Report what :func:`followed` does within to ``watch``."""
     token = _WATCH.set(watch)
     try:
         yield
@@ -25,7 +25,7 @@ def watched(watch: Watch) -> Iterator[None]:
 
 
 def followed(items: Sequence[Item]) -> Iterator[Item]:
-    """Items one after the other, telling how many are done; of work within work the outermost of several items is followed."""
+    """Iterate and report progress; of nested loops only the outermost of at least two items reports."""
     watch = _WATCH.get()
     if watch is None or len(items) < 2:
         yield from items

@@ -1,4 +1,4 @@
-"""How an error names what somebody wrote: on one line, not too long for one, and never steering a terminal."""
+"""User input quoted in errors: on one line, clipped, control characters escaped."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def shown(value: Any) -> str:
 
 
 def clipped(text: str, longest: int = LONGEST) -> str:
-    """``text`` on one line, not too long for one."""
     return printable(text if len(text) <= longest else f"{text[: longest - 3]}...")
 
 
 def printable(text: str) -> str:
-    """``text`` on one line, its control characters and lone surrogates escaped."""
+    """Escape control characters, line breaks and lone surrogates."""
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

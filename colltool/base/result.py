@@ -1,7 +1,6 @@
-"""What every public result offers beside its fields: columns, a data frame, a summary, a table for a notebook.
+"""The base of every public result: columns, data frame, summary, HTML for a notebook.
 
-Its methods open :mod:`colltool.render` when they are called, the one place where a lower floor looks up: a notebook shows what
-the command line prints.
+Its methods import :mod:`colltool.render` when called: a notebook shows what the command line prints.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from colltool.base.errors import ColltoolError
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, arrays element by element; NaN equals nothing."""
+    """Equality that also takes arrays, element by element; NaN equals nothing."""
     if one is other:
         return True
     if hasattr(one, "__array__") or hasattr(other, "__array__"):  # a group has a shape too, a series a dtype
@@ -27,7 +26,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 class Same:
-    """A number, or an array of them, as part of a key."""
+    """Wraps a number or an array so that :func:`same` compares it, as part of a key."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -1,7 +1,7 @@
-"""Sizes, times, rates, lengths, energies, powers: strict text to SI numbers; :mod:`colltool.base.formatting` writes them.
+"""Text with a unit to SI numbers: sizes, times, rates, lengths, energies, powers; :mod:`colltool.base.formatting` writes them.
 
-Case matters: ``Gb`` is bits, ``GB`` bytes. Kilo, mega, giga are powers of ten, kibi, mebi, gibi powers of two. A size or rate
-without a unit is bytes or bytes/s; everything else needs its unit.
+Case matters: ``Gb`` is bits, ``GB`` bytes. k, M, G are powers of ten, Ki, Mi, Gi powers of two. A size or rate without a unit is
+in bytes or bytes/s; everything else needs its unit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PREFIXES = {**_DECIMAL, **_BINARY}
 
 
 class _Unit(NamedTuple):
-    """A kind of quantity: its units with their factors, an example, and the units of a bare number, empty where it needs none."""
+    """A kind of quantity; ``usual``: units to suggest where a bare number is refused, empty where it is not."""
 
     kind: str
     factors: dict[str, float]
@@ -58,12 +58,7 @@ Quantity = str | SupportsFloat
 
 
 def parse_size(value: Quantity) -> float:
-    """Bytes of ``16MB``, ``16MiB``, ``4096`` or a number.
-
-    Raises:
-        ColltoolError: not a number, a unit that is no size (bits included), below one byte, above an exabyte, above a
-            petabyte as text without its unit.
-    """
+    """Bytes of ``16MB``, ``16MiB``, ``4096`` or a number, from 1 B to 1 EB; refuses bits, and text above 1 PB without a unit."""
     size = _parse(value, _SIZE)
     if not 1 <= size <= MAX_SIZE:
         raise ColltoolError(f"a size of {_said(value)} is outside 1 byte .. 1 EB", fix="a size is bytes per rank, such as 16MB")
@@ -73,54 +68,42 @@ def parse_size(value: Quantity) -> float:
 
 
 def parse_rate(value: Quantity) -> float:
-    """Bytes/s of ``900GB/s``, ``400Gbps``, ``50e9``.
-
-    Raises:
-        ColltoolError: as :func:`parse_time`; a plain number is bytes/s.
-    """
+    """Bytes/s of ``900GB/s``, ``400Gbps``, ``50e9``."""
     return _not_negative(value, _RATE)
 
 
 def parse_time(value: Quantity) -> float:
-    """Seconds of ``0.5us``, ``500ns``, ``8ms``. A number of Python's is in SI; text without a unit is refused.
-
-    Raises:
-        ColltoolError: no unit, an unknown unit, not finite, negative.
-    """
+    """Seconds of ``0.5us``, ``500ns``, ``8ms``; a Python number is seconds, text without a unit is refused."""
     return _not_negative(value, _TIME)
 
 
 def parse_flops(value: Quantity) -> float:
-    """FLOP/s of ``989TFLOP/s``, ``312TFLOPS``, as :func:`parse_time`."""
+    """FLOP/s of ``989TFLOP/s``, ``312TFLOPS``."""
     return _not_negative(value, _ARITHMETIC)
 
 
 def parse_length(value: Quantity) -> float:
-    """Metres of ``100m``, ``2km``, ``30ft``, as :func:`parse_time`."""
+    """Metres of ``100m``, ``2km``, ``30ft``."""
     return _not_negative(value, _LENGTH)
 
 
 def parse_energy(value: Quantity) -> float:
-    """J/bit of ``30pJ/bit``, as :func:`parse_time`."""
+    """J/bit of ``30pJ/bit``."""
     return _not_negative(value, _ENERGY)
 
 
 def parse_power(value: Quantity) -> float:
-    """Watts of ``1700W``, ``1.7kW``, as :func:`parse_time`."""
+    """Watts of ``1700W``, ``1.7kW``."""
     return _not_negative(value, _POWER)
 
 
 def parse_energy_price(value: Quantity) -> float:
-    """Money per kWh of ``0.10/kWh``, ``80/MWh``, as :func:`parse_time`."""
+    """Money per kWh of ``0.10/kWh``, ``80/MWh``."""
     return _not_negative(value, _TARIFF)
 
 
 def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.inf, most: float = math.inf) -> int:
-    """A whole number of ranks, segments, groups: digits as an option gives them, or any integer; never a boolean.
-
-    Raises:
-        ColltoolError: not a whole number, or outside the bounds, which are both allowed.
-    """
+    """A whole number within bounds, both allowed: digits as an option gives them, or any integer; never a boolean."""
     number = _whole(value)
     if number is None:
         text = isinstance(value, str)
@@ -139,14 +122,7 @@ _MOST_AXES = 8
 
 
 def parse_shape(text: str, argument: str) -> tuple[int, ...]:
-    """Endpoints along each axis of a lattice, of ``4x4x2`` or ``4,4,2``.
-
-    Raises:
-        ColltoolError: not a whole number of at least 1 for each of at most 8 axes.
-
-    >>> parse_shape("8x8x4", "shape")
-    (8, 8, 4)
-    """
+    """Axis sizes of a lattice, ``(4, 4, 2)`` of ``4x4x2`` or ``4,4,2``: at most 8 axes."""
     sizes = [_whole(part) for part in text.lower().replace(",", "x").split("x")]
     found = tuple(size for size in sizes if size and size > 0)
     if len(found) < len(sizes) or len(found) > _MOST_AXES or max(found) > 10**_MOST_AXES:
@@ -210,7 +186,7 @@ def _from_number(value: SupportsFloat, of: _Unit) -> float:
 
 
 def _is_real(value: object) -> bool:
-    """False for true and false, a 1 that nobody meant, and for complex numbers, which lose a part; numpy's too."""
+    """False for booleans, which nobody meant as 1, and for complex numbers; numpy's too."""
     if getattr(getattr(value, "dtype", None), "kind", "") in ("b", "c"):
         return False
     return not isinstance(value, bool) and (isinstance(value, numbers.Real) or not isinstance(value, numbers.Complex))
@@ -225,7 +201,7 @@ def _said(value: object) -> str:
 
 
 def _unit_hint(unit: str, of: _Unit, number: str) -> str:
-    """The unit somebody probably meant: another case, a bit for a byte, nccl-tests' bare M."""
+    """The unit probably meant: another case, a bit for a byte, nccl-tests' bare M."""
     if of is _SIZE and unit in _DECIMAL:
         return f"write {number}{unit}B (10^n bytes), or {number}{unit}iB (2^n: what nccl-tests means by {number}{unit})"
     if of is _SIZE and unit in _BINARY:

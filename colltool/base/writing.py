@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever sees half of one: beside the target, then moved onto it; several together or not at all."""
+"""Atomic file writes: beside the target, then moved onto it; several files together or not at all."""
 
 from __future__ import annotations
 
@@ -15,20 +15,12 @@ _staged: set[str] = set()  # written but not yet moved; an interrupt removes it
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write one file, or change nothing; of a symbolic link the target, a device or pipe in place.
-
-    Raises:
-        ColltoolError: it cannot be written.
-    """
+    """Write one file or change nothing; through a symbolic link to its target, to a device or pipe in place."""
     write_files({path: content})
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write several files, or change none of them.
-
-    Raises:
-        ColltoolError: the first that cannot be written.
-    """
+    """Write several files, or change none of them."""
     moves: list[tuple[Path, str, str]] = []
     streams = [path for path in contents if _is_stream(path)]
     try:
@@ -45,13 +37,13 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
 
 
 def abandon() -> None:
-    """Remove what is written but not yet moved, in a process that is about to end."""
+    """Remove what is written but not yet moved, before the process ends."""
     for part in list(_staged):
         _discard(part)
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether two names lead to one file that exists."""
+    """Whether two names lead to one existing file."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
@@ -59,7 +51,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def same_place(one: Path, other: Path) -> bool:
-    """Whether two names lead to one place, whether or not a file exists there."""
+    """Whether two names lead to one place, even if no file exists there."""
     with suppress(OSError, ValueError):
         return os.path.samefile(one, other)
     with suppress(OSError, ValueError):
@@ -69,11 +61,7 @@ def same_place(one: Path, other: Path) -> bool:
 
 @contextmanager
 def making(folders: Sequence[Path]) -> Iterator[None]:
-    """Make folders; those that are new are removed again if something fails within.
-
-    Raises:
-        ColltoolError: one cannot be made.
-    """
+    """Make folders; remove the new ones again if something fails within."""
     made: list[Path] = []
     try:
         for folder in folders:
@@ -150,7 +138,7 @@ def _stage(path: Path, place: str, content: bytes) -> str:
 
 
 def _move(moves: list[tuple[Path, str, str]]) -> None:
-    """Move each part into its place; if one fails, put those before it back."""
+    """Move each part into its place; if one fails, restore those before it."""
     done: list[tuple[str, str | None]] = []
     kept: str | None = None
     try:
@@ -174,7 +162,7 @@ def _move(moves: list[tuple[Path, str, str]]) -> None:
 
 
 def _kept(place: str) -> str | None:
-    """A copy of what is at a place, to put it back; None where there is nothing."""
+    """A copy of what is at a place, to restore it; None where there is nothing."""
     if not os.path.lexists(place):
         return None
     copy = _beside(place, "old")

@@ -1,4 +1,4 @@
-"""``calibrate``: a fabric's tiers fitted to measured series, innermost first, and written as a fabric that loads again."""
+"""``calibrate``: fits a fabric's tiers to measured series, innermost first, and writes a fabric that loads again."""
 
 from __future__ import annotations
 
@@ -28,18 +28,12 @@ from colltool.measurements.series import Measurements, Series
 
 _LONGEST_NAME = 64  # as the model has it
 
-_ABSURD = 1.0
-"""A fit that is further off than this on average explains nothing."""
+_ABSURD = 1.0  # mean relative error beyond which a fit explains nothing
 
 
 class Wanted(NamedTuple):
-    """What the user asks of a calibration.
-
-    Args:
-        tier: only this one; every measured tier when None.
-        algorithms: exactly these; to be found out when empty.
-        line_Bps: give bandwidths as shares of this line rate; None to give bandwidths.
-    """
+    """The user's choices: ``tier`` None for every measured one, ``algorithms`` empty to find them out, ``line_Bps`` to write
+    bandwidths as shares (eta) of this line rate."""
 
     tier: str | None = None
     algorithms: tuple[str, ...] = ()
@@ -47,7 +41,7 @@ class Wanted(NamedTuple):
 
 
 def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, name: str) -> Calibration:
-    """Fit the tiers that the series span as their outermost one."""
+    """Fit each tier to the series that have it as their outermost one."""
     if wanted.line_Bps is not None and not MIN_BANDWIDTH_BPS <= wanted.line_Bps <= MAX_BANDWIDTH_BPS:
         what = f"no port carries {format_rate(wanted.line_Bps)}"
         raise ColltoolError(what, argument="line_rate", fix="write 450GB/s, 400Gbps")
@@ -154,15 +148,11 @@ _T = TypeVar("_T")
 
 _WIDTH = 118
 
-_LISTED, _FEWEST_LISTED = 300, 3
-"""Sizes whose errors the head of a file lists, in all and of each series at least; with thousands it is too large to be read."""
-
-_ASTRAY, _ASTRAY_BY = 2.0, 0.03
-"""By what a file may meet its own points worse than the fit met unseen ones before somebody is told."""
+_LISTED, _FEWEST_LISTED = 300, 3  # sizes whose errors the file's head lists: in all, and per series at least
+_ASTRAY, _ASTRAY_BY = 2.0, 0.03  # by what the written file may do worse than the fit on unseen sizes before a note says so
 
 
 def series_notes(results: Sequence[FittedSeries]) -> list[str]:
-    """What a reader should know before trusting the numbers, each once."""
     notes = []
     for one in results:
         sure = f"{one.series.primitive.spoken}: {' + '.join(one.algorithms)} ({one.confidence})"
@@ -196,7 +186,7 @@ def _reach_notes(results: Sequence[FittedSeries]) -> list[str]:
 
 
 def line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
-    """Protocols that carry more than the stated line rate, each once."""
+    """Notes on protocols whose bandwidth exceeds the stated line rate."""
     above = {p.name: p.bandwidth_Bps for one in results for p in one.protocols if p.eta_beta is None}
     return [
         f"{name} carries {format_rate(rate)}, more than the stated line rate of {format_rate(line_Bps)}: "
@@ -218,7 +208,7 @@ def _tied(one: FittedSeries, field: str, *, alone: bool) -> str:
 
 
 def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
-    """Comment lines for the top of the file: how well each series is met, size by size, of many sizes by some among them."""
+    """Comment lines for the top of the file: the error of each series, by size."""
     lines = ["Written by colltool calibrate. Fitted - measured, in percent of the measured time, by size:"]
     most = max(_FEWEST_LISTED, _LISTED // max(len(results), 1))
     for one in results:

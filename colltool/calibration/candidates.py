@@ -49,48 +49,38 @@ _MPI: dict[Primitive, tuple[str, ...]] = {
     REDUCE: ("binomial", "chain"),
     P2P: ("send",),
 }
+# full mesh: a library would not leave six of seven links idle
 _DIRECT = {AR: ("two-shot", "ring"), AG: ("direct", "ring"), RS: ("direct", "ring"), A2A: ("direct", "pairwise")}
-"""On a full mesh: a library that leaves six of seven links idle would not be kept."""
-
 IN_SWITCH = "in-network"
 
-ONLY_ONE = frozenset({A2A})
-"""Where two algorithms differ in latency alone, their union is the faster one."""
+ONLY_ONE = frozenset({A2A})  # two algorithms that differ in latency alone: their union is just the faster one
 
 
 def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -> tuple[str, ...]:
-    """Algorithms to try on a group over so many tiers, the likeliest first; ``joined_by`` is of the outermost one.
-
-    Some may not run there.
-    """
+    """Algorithms to try, likeliest first; some may not run there. ``joined_by`` is of the outermost tier."""
     if joined_by == "pair_links" and primitive in _DIRECT:
         return _DIRECT[primitive]
     if log_library(library) is LogLibrary.MPI:
         return _MPI[primitive]
     if primitive is A2A and tiers > 1:  # every message to another node is sent by its host: they queue
         return ("pairwise", "direct")
-    return tuple(name for name in _NCCL[primitive] if name != "ring" or tiers == 1)  # across nodes its rings use every NIC
+    return tuple(name for name in _NCCL[primitive] if name != "ring" or tiers == 1)  # across nodes NCCL's rings use every NIC
 
 
 def sets(primitive: Primitive, names: tuple[str, ...], *, told_apart: bool) -> list[tuple[str, ...]]:
-    """One algorithm alone, or two that share the sizes; simplest first.
-
-    ``told_apart``: whether two algorithms differ from one under one more protocol, as they do over several rank counts or
-    tiers.
-    """
+    """Single algorithms, then pairs; pairs only if ``told_apart``: over several rank counts or tiers, where two algorithms differ
+    from one with one more protocol."""
     alone: list[tuple[str, ...]] = [(name,) for name in names]
     return alone + list(combinations(names, 2)) if told_apart and primitive not in ONLY_ONE else alone
 
 
 _ALPHA_S = 1e-6
-_FAR_BELOW = 1e-3  # of any other tier's bandwidth: there the tier under test is the bottleneck, and a price affine in 1/BW
+_FAR_BELOW = 1e-3  # of any other tier's bandwidth: the tier under test is then the bottleneck, and prices are affine in 1/BW
 
 
 class AlgorithmCosts(NamedTuple):
-    """One algorithm: ``t = base_s + base_s_per_byte·M + n_alpha·α + n_beta·M/BW + own·M/copy``.
-
-    The base is what the other tiers take. ``switched`` prices follow a switch's own numbers, not the tier's.
-    """
+    """``t = base_s + base_s_per_byte·M + n_alpha·α + n_beta·M/BW + own·M/copy``: the base is what the other tiers take.
+    ``switched`` costs follow the switch's own parameters, not the tier's."""
 
     algorithm: str
     n_alpha: float
@@ -104,14 +94,8 @@ class AlgorithmCosts(NamedTuple):
 def costs(
     placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol]
 ) -> AlgorithmCosts | None:
-    """The coefficients of an algorithm in one tier's numbers; None where it cannot run on the group.
-
-    Args:
-        placed: the group.
-        tier: the tier under test, spanned by the group.
-        primitive, algorithm: what runs; a composition with its choices.
-        inner: the protocol of each other tier, by the tier's name; its own numbers where there is none.
-    """
+    """The coefficients of an algorithm in the parameters of ``tier``; None if it cannot run on the group. ``inner``: the protocol
+    of each other tier by tier name; a tier without one keeps its own numbers."""
     others = [span.tier.bandwidth for span in placed.spans if span.tier.name != tier]
     slow = _FAR_BELOW * min(others, default=1e12)
     curve = partial(_curve, placed, tier, primitive, algorithm, inner)
@@ -146,7 +130,7 @@ def _curve(placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str,
 
 
 def _probed(span: Span, protocol: Protocol | None) -> Span:
-    """A tier under one protocol's numbers, without a list to choose from; an ideal switch on the tier under test."""
+    """A span under one protocol's numbers only; the switch of the tier under test is made ideal."""
     tier: Tier = span.tier if protocol is None else tier_under(span.tier, protocol)
     update: dict[str, object] = {"protocols": None}
     kind = capabilities_of(tier)
@@ -158,11 +142,8 @@ def _probed(span: Span, protocol: Protocol | None) -> Span:
 def library_candidates(
     placed: PlacedGroup, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]
 ) -> list[str]:
-    """Names of what a library ships and the group can run, for :func:`colltool.estimate.price.price`; no choice of another's.
-
-    A fabric that says nothing of its library may be any hardware: a star the GPUs of a node, or hosts on one switch. There what
-    the library runs on either counts.
-    """
+    """Specs of what a library ships and the group can run. A fabric without library facts may be GPUs or hosts: what the library
+    runs on either counts."""
     own: LibraryName = "all" if library else placed.fabric.library_name
     known: LibraryName = log_library(library).in_fabrics or own
     under = replace(placed, fabric=placed.fabric.under(known))
@@ -189,7 +170,7 @@ _MPICH = {
 
 
 class Authority(NamedTuple):
-    """Who says what is run, in words, and by what factor other algorithms have to predict unseen sizes better to be believed."""
+    """Whose word it is, and the factor by which other algorithms must predict unseen sizes better to overrule it."""
 
     said: str
     worth: float
@@ -199,26 +180,26 @@ BY_MPICH = Authority("MPICH's rules pick", 1.2)  # other MPIs have rules of thei
 
 
 class LibraryRun(NamedTuple):
-    """One call: the schedule of ours that is run, and NCCL's protocol (``ll``, ``ll128``, ``simple``; empty of another)."""
+    """One call: our schedule, and NCCL's protocol (``ll``, ``ll128``, ``simple``; empty for other libraries)."""
 
     spec: str
     protocol: str = ""
 
 
 class LibraryRuns(NamedTuple):
-    """What is run: ``by`` whose word and how, ``runs`` of each series at each of its points."""
+    """What the library would run: for each series, at each of its points."""
 
     by: Authority
     runs: tuple[tuple[LibraryRun, ...], ...]
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """All that is run, each once, small sizes first."""
+        """Every algorithm once, small sizes first."""
         return tuple(dict.fromkeys(run.spec for runs in self.runs for run in runs))
 
 
 def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tuple[Hardware, ...]:
-    """What NCCL ran on, group by group; empty where another library ran, or the fabric lacks what NCCL's model needs."""
+    """The hardware of each group if NCCL ran; empty for other libraries, or where the fabric lacks facts."""
     facts = fabric.library_facts
     if not log_library(library).may_be_nccl or facts is None or facts.name != "nccl":
         return ()
@@ -229,7 +210,6 @@ def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tupl
 
 
 def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
-    """What a library would have run of one collective; None where nothing says."""
     primitive, library = series[0].primitive, series[0].library
     if log_library(library) is LogLibrary.MPI:
         return _mpich(primitive, series)
@@ -242,7 +222,7 @@ def _nccl(primitive: Primitive, series: Sequence[Series], on: Sequence[Hardware]
         chosen = picks(hardware, primitive, [max(point.bytes, 1.0) for point in one.points])
         runs.append(tuple(LibraryRun(spec_of(pick.algorithm, primitive, hardware), pick.protocol) for pick in chosen))
     found = LibraryRuns(Authority(f"NCCL {on[0].version}'s own model picks", 1.5), tuple(runs))
-    return found if all(found.algorithms) else None  # one that no schedule of ours is
+    return found if all(found.algorithms) else None  # None if one is not a schedule of ours
 
 
 def _mpich(primitive: Primitive, series: Sequence[Series]) -> LibraryRuns | None:

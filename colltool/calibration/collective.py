@@ -1,4 +1,4 @@
-"""One collective's series on one tier: what may have run, what is known before, and the fit that is chosen."""
+"""Fit the series of one collective on one tier."""
 
 from __future__ import annotations
 
@@ -25,15 +25,12 @@ from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Series, log_library
 from colltool.nccl.hardware import Hardware
 
-_LEAST = 2
-"""Sizes that fix a line."""
-
-_IMPOSSIBLE = 20
-"""No fabric file is so far off: such times are in another unit."""
+_LEAST = 2  # sizes that determine a line
+_IMPOSSIBLE = 20  # times the line rate: beyond it the times are in another unit
 
 
 class _TierSeries(NamedTuple):
-    """The series of one collective on their groups; ``on`` is what NCCL ran on, empty where nothing says."""
+    """The series of one collective with their groups; ``on`` is the hardware NCCL ran on, empty where unknown."""
 
     tier: Tier
     series: Sequence[Series]
@@ -57,7 +54,7 @@ class _TierSeries(NamedTuple):
 def fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> tuple[ChosenFit, tuple[tuple[ExcludedSize, ...], ...]]:
-    """The fit of one collective's series, and the points that each of them leaves out."""
+    """The fit of one collective's series, and the sizes that each of them leaves out."""
     if sum(len(one.points) for one in series) < _LEAST:
         fix = "measure several sizes, ideally 1 KB to 1 GB"
         raise ColltoolError(
@@ -92,10 +89,7 @@ def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | Non
 def _options(
     site: _TierSeries, able: tuple[str, ...], used: Sequence[NDArray[np.bool_]], known: LibraryRuns | None, told: bool
 ) -> list[tuple[tuple[str, ...], Sequence[Member]]]:
-    """Sets of algorithms to compare with the members that cost them: what the library would run, then the likeliest.
-
-    All of them where they were ``told``.
-    """
+    """Sets of algorithms to compare: what the library would run, then the likeliest; just the user's where ``told``."""
     apart = len({one.ranks for one in site.series}) > 1 or len(site.placed[0].spans) > 1
     wanted = [able] if told else sets(site.primitive, able, told_apart=apart)
     own = tuple(name for name in known.algorithms if name in able) if known else ()
@@ -119,7 +113,7 @@ def _cannot(placed: Sequence[PlacedGroup], primitive: Primitive, missing: Sequen
 
 
 def _costs(placed: PlacedGroup, primitive: Primitive, tier: str, name: str) -> AlgorithmCosts | None:
-    """An algorithm's costs in one tier's numbers; the other tiers run under their last protocol, which carries most."""
+    """Costs in one tier's parameters; the other tiers run under their last protocol, the one for large messages."""
     listed = {span.tier.name: span.tier.protocols_for(primitive) for span in placed.spans}
     return costs(placed, tier, primitive, name, {inner: next(reversed(own.values())) for inner, own in listed.items() if own})
 
@@ -127,7 +121,7 @@ def _costs(placed: PlacedGroup, primitive: Primitive, tier: str, name: str) -> A
 def _inside(
     placed: PlacedGroup, primitive: Primitive, tier: str, names: Sequence[str]
 ) -> tuple[tuple[str, tuple[AlgorithmCosts, ...]], ...]:
-    """The costs of algorithms under each protocol that all the other tiers list, by its name, in their order."""
+    """Costs under each protocol that all other tiers list, by protocol name."""
     listed = {
         span.tier.name: own for span in placed.spans if span.tier.name != tier and (own := span.tier.protocols_for(primitive))
     }
@@ -138,7 +132,7 @@ def _inside(
 
 
 def _likely(members: Sequence[Member], names: Sequence[str], known: LibraryRuns) -> list[Member]:
-    """The members with what the library would not have run at each point; nothing is said of a point of another algorithm."""
+    """Marks per point the algorithms that the library would not have run; no marks where it runs one not in ``names``."""
     found = []
     for member, runs in zip(members, known.runs, strict=True):
         unlikely = [[run.spec in names and run.spec != name for run in runs] for name in names]
@@ -147,6 +141,6 @@ def _likely(members: Sequence[Member], names: Sequence[str], known: LibraryRuns)
 
 
 def prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
-    """What is known before any measurement; on hosts a call is all messages, and launches nothing."""
+    """The fabric's α and launch overhead; MPI calls launch no kernel."""
     launch = fabric.launch_overhead or None if log_library(library).launches_kernels else 0.0
     return Prior(capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha, launch)

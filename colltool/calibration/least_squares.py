@@ -1,7 +1,5 @@
-"""Least squares with θ >= 0 and a weak prior on α, for many sets of weights in one go.
-
-``θ = (launch overhead, α, 1/BW, 1/local copy)``; the rows are relative, so that residuals are relative errors.
-"""
+"""Weighted least squares for ``θ = (launch overhead, α, 1/BW, 1/local copy) >= 0`` with a weak prior on α, batched over many
+weightings. Rows are relative, so residuals are relative errors."""
 
 from itertools import product
 from typing import NamedTuple
@@ -11,26 +9,20 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-NOISE = 0.05
-"""Relative error that is taken for granted: what the weak prior on α is weighed against."""
-HUBER = 1.5
-"""Residuals beyond that many spreads weigh less, in inverse proportion."""
-LOOSE = 4.0
-"""How many times wider both priors are where the launch overhead has one too: they are to share out a sum, not to move it."""
+NOISE = 0.05  # relative measurement noise, against which the prior on α is weighed
+HUBER = 1.5  # residuals beyond this many spreads are weighed down in inverse proportion
+LOOSE = 4.0  # widens both priors where the launch overhead has one too: they share out a sum, and do not move it
 _LEAST_SPREAD = 0.003
 _PASSES = 3
 _MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)  # (.., u, v) -> (.., u + v, v)
 _UPPER = np.triu_indices(4)
-_PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])  # of a matrix in the upper half of its twin
+_PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])  # of the matrix's entries in the upper triangle
 _SETS = np.array(list(product((0.0, 1.0), repeat=4)))
-_RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])  # what one rank count cannot tell from 1/BW is not called a local copy
+_RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])  # one rank count cannot tell a local copy from 1/BW: prefer 1/BW
 
 
 class Prior(NamedTuple):
-    """What is known before any measurement: α, and the launch overhead where something says it (None where nothing does).
-
-    It decides where the data do not: a launch overhead that is known is held, and α is the rest; else α is held.
-    """
+    """What is known before measuring. A known launch overhead is held and α takes the rest; otherwise α is held."""
 
     alpha_s: float
     launch_s: float | None = None
@@ -41,17 +33,8 @@ class Prior(NamedTuple):
 
 
 def robust(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
-    """θ of every set of rows, large residuals weighed down.
-
-    Args:
-        x: (..., rows, 4), shared by the sets.
-        y: (..., rows): what ``x @ θ`` should be.
-        mine: (..., sets, rows): the rows of each set, two at least.
-        prior: before any measurement.
-
-    Returns:
-        (..., sets, 4).
-    """
+    """θ of every set of rows by iteratively reweighted least squares (Huber weights). Shapes: ``x`` (..., rows, 4), ``y`` (...,
+    rows) with ``x @ θ = y``, ``mine`` (..., sets, rows) selecting at least two rows each; returns (..., sets, 4)."""
     weight = mine.astype(float)
     theta = np.zeros((*mine.shape[:-1], 4))
     mixed = x @ _MIXED
@@ -72,27 +55,24 @@ def _median(values: Array, mine: NDArray[np.bool_]) -> Array:
 
 
 def prior_width(theta: Array, prior: Prior) -> Array:
-    """How far from the given α one lies that is off by a factor of two: its own size, so that a large one is not held down."""
+    """The width of the α prior: the larger of prior and fitted α, so that a large α is not held down."""
     return np.maximum(prior.alpha_s, theta[..., 1]) * prior.loose
 
 
 def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
-    """θ under every set of weights; shapes as for :func:`robust`, a weight of 0 leaves a row out.
-
-    The prior: α as given, give or take ``width_s``, (..., sets). A rank's own share moves at least as fast as what its port
-    carries: 1/copy is a part of 1/BW.
-    """
+    """θ under every set of weights; shapes as in :func:`robust`, ``width_s`` (..., sets) is the width of the α prior. 1/copy is a
+    part of 1/BW: a rank moves its own share at least as fast as its port carries data."""
     mixed = x @ _MIXED
     return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, prior, width_s)
 
 
 def _launch_width_s(prior: Prior) -> float:
-    """How far from a known launch overhead one may lie: its own size; of none at all, as on hosts, α's."""
+    """The launch overhead itself; α's for a launch overhead of zero, as on hosts."""
     return prior.loose * (prior.launch_s or prior.alpha_s)
 
 
 def _products(mixed: Array, y: Array) -> Array:
-    """Of each row what weights add up to the normal equations: the upper half of x·x', and x·y, (..., rows, 14)."""
+    """Per-row terms of the normal equations: the upper triangle of xxᵀ, then xy; (..., rows, 14)."""
     return np.concatenate([mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1)
 
 
@@ -113,14 +93,14 @@ def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s:
 
 
 def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
-    """The largest of each column among the rows of each set, 1 where all are 0: (..., sets, 4)."""
+    """Column maxima over each set's rows, 1 where all are 0: (..., sets, 4)."""
     columns = [np.where(used, values[..., None, :, i], 0.0).max(axis=-1) for i in range(values.shape[-1])]
     largest = np.stack(columns, axis=-1)
     return np.where(largest > 0, largest, 1.0)
 
 
 def _non_negative(gram: Array, right: Array) -> Array:
-    """The minimum of θ'Gθ/2 - r'θ over θ >= 0, exactly: of all sets of positive parameters the best feasible one."""
+    """Exact minimum of θ'Gθ/2 - r'θ over θ >= 0: the best feasible one of all active sets."""
     theta = np.linalg.solve(gram, right[..., None])[..., 0]
     bad = (theta < 0).any(axis=-1)
     if bad.any():

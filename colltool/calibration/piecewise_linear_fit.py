@@ -1,8 +1,7 @@
-"""The numbers of a fit: a lower envelope of lines through measured times, robust and on relative error.
+"""A lower envelope of lines fitted robustly to measured times, on relative error.
 
-A point's time is the least, over components (protocols) and algorithms, of ``offset + x·θ`` with ``θ = (launch overhead,
-α, 1/BW, 1/local copy)``, all at least 0, and ``x = (1, n_α, n_β·M, own share·M)``. Which component explains which point is
-found by assigning and refitting in turn, from many starts.
+A point takes the least, over components (protocols) and algorithms, of ``offset + x·θ`` with ``θ = (launch overhead, α, 1/BW,
+1/local copy) >= 0`` and ``x = (1, n_α, n_β·M, own share·M)``. Points are assigned and lines refitted in turn, from many starts.
 """
 
 from itertools import combinations
@@ -19,25 +18,17 @@ _STARTS = 6
 _FEW_ROUNDS, _ROUNDS = 2, 12
 _HOPEFUL = 6
 _CLIPPED = 0.5
-UNLIKELY = 0.03
-"""What a point weighs that runs what the library would not have run: relative error, so that data decide where they speak."""
+UNLIKELY = 0.03  # penalty (relative error) for a point explained by an algorithm the library would not have run
 _AT_LEAST = 2
-_NEVER = 1e6
-"""Seconds of launch overhead of a component without points: it explains none."""
-_TOGETHER = 50_000
-"""Points that are refitted in one go, over all starts: more would take memory for no speed."""
+_NEVER = 1e6  # seconds of launch overhead of a component without points: it explains none
+_TOGETHER = 50_000  # points refitted in one batch, over all starts: more would only take memory
 
 
 class Sample(NamedTuple):
-    """Measured points with what each algorithm would spend on them.
+    """Measured points and the costs of each algorithm there.
 
-    Args:
-        seconds, sizes: (points,), s and bytes.
-        x: (algorithms, points, 4): see the module.
-        offset: (components, algorithms, points): seconds that no parameter moves; one of the first where it is alike for all.
-        allowed: (components, algorithms): which algorithm a component may run.
-        prior: held where the data cannot tell it, and weak where they can.
-        unlikely: (algorithms, points): whether the library would have run another algorithm; None where nothing says.
+    ``x`` (algorithms, points, 4); ``offset`` (components, algorithms, points): fixed seconds, one component where alike for all;
+    ``allowed`` (components, algorithms); ``unlikely`` (algorithms, points): the library would have run another one.
     """
 
     seconds: Array
@@ -59,7 +50,7 @@ class Sample(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A fit: ``theta`` (components, 4); ``component`` and ``algorithm`` of each point, ``fitted`` seconds."""
+    """A fit: ``theta`` (components, 4); the winning component and algorithm and the fitted seconds of each point."""
 
     theta: Array
     component: Labels
@@ -68,12 +59,11 @@ class Envelope(NamedTuple):
 
 
 def evaluate(theta: Array, sample: Sample) -> Envelope:
-    fits = _evaluated(theta[None], sample)
-    return fits.one(0)
+    return _evaluated(theta[None], sample).one(0)
 
 
 class _Fits(NamedTuple):
-    """An envelope for each start, and its loss: arrays of :class:`Envelope` behind one more axis."""
+    """Envelopes with their losses, stacked along a leading axis of starts."""
 
     theta: Array
     component: Labels
@@ -93,19 +83,17 @@ def _evaluated(theta: Array, sample: Sample) -> _Fits:
     flat = times.reshape(starts, components * algorithms, points)
     best = flat.argmin(axis=1)
     fitted = np.take_along_axis(flat, best[:, None], axis=1)[:, 0]
-    loss = np.minimum(np.abs(fitted / sample.seconds - 1), _CLIPPED).mean(axis=1)  # forgives what lies far off, as cliffs do
+    loss = np.minimum(np.abs(fitted / sample.seconds - 1), _CLIPPED).mean(axis=1)  # points far off do not steer it
     if sample.unlikely is not None:
         loss = loss + UNLIKELY * sample.unlikely[best % algorithms, np.arange(points)].mean(axis=1)
     return _Fits(theta, best // algorithms, best % algorithms, fitted, loss)
 
 
 def relative_errors(fit: Envelope, sample: Sample) -> Array:
-    """fitted/measured - 1 at each point."""
     return fit.fitted / sample.seconds - 1
 
 
 def fit_envelope(sample: Sample) -> Envelope:
-    """The best envelope found from many starts."""
     first = _refined(sample, *_starts(sample), _FEW_ROUNDS)
     hopeful = np.argsort(first.loss, kind="stable")[:_HOPEFUL]
     last = _refined(sample, first.component[hopeful], first.algorithm[hopeful], _ROUNDS)
@@ -113,7 +101,7 @@ def fit_envelope(sample: Sample) -> Envelope:
 
 
 def _starts(sample: Sample) -> tuple[Labels, Labels]:
-    """Components and algorithms to begin with, each (starts, points): ranges of sizes, each with one algorithm."""
+    """Initial components and algorithms, (starts, points): ranges of sizes, each with one algorithm."""
     components, algorithms = sample.allowed.shape
     distinct = np.unique(sample.sizes)
     inner = distinct[_AT_LEAST : len(distinct) - _AT_LEAST + 1]
@@ -137,7 +125,7 @@ def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> list[int]:
 
 
 def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Fits:
-    """Refit and reassign every start until nothing changes; the best on the way, since it may go round in circles."""
+    """Refit and reassign every start until it converges; keeps the best seen, since it may cycle."""
     together = max(1, _TOGETHER // len(sample.seconds))
     parts = [
         _refined_together(sample, component[at : at + together], algorithm[at : at + together], rounds)
@@ -155,7 +143,7 @@ def _refined_together(sample: Sample, component: Labels, algorithm: Labels, roun
     for _ in range(rounds):
         mine = component[:, None, :] == np.arange(components)[:, None]
         enough = mine.sum(axis=-1) >= _AT_LEAST
-        shared = len(sample.x) == len(sample.offset) == 1  # of one algorithm all starts share the rows
+        shared = len(sample.x) == len(sample.offset) == 1  # with one algorithm all starts share the rows
         rows = relative_rows(sample, algorithm[:1], component[:1]) if shared else relative_rows(sample, algorithm, component)
         theta = np.where(enough[:, :, None], robust(*rows, mine, sample.prior), theta)
         fits = _evaluated(theta, sample)
@@ -170,7 +158,7 @@ def _refined_together(sample: Sample, component: Labels, algorithm: Labels, roun
 
 
 def relative_rows(sample: Sample, algorithm: Labels, component: Labels) -> tuple[Array, Array]:
-    """Rows x/t and targets 1 - offset/t of all points as labelled, (..., points): residuals are relative errors."""
+    """Rows x/t and targets 1 - offset/t of the points as labelled, so that residuals are relative errors."""
     points = np.arange(len(sample.seconds))
     x = sample.x[algorithm, points] / sample.seconds[:, None]
     own = component if len(sample.offset) > 1 else np.zeros_like(component)
@@ -178,19 +166,18 @@ def relative_rows(sample: Sample, algorithm: Labels, component: Labels) -> tuple
 
 
 DRAWS = 200
-_DRAWN_TOGETHER = 200_000
-"""Weights that are drawn in one go."""
+_DRAWN_TOGETHER = 200_000  # weights drawn in one batch
 
 
 class Certainty(NamedTuple):
-    """Of one component: 95% intervals of θ, (4, 2), and whether the points tell α from the launch overhead."""
+    """95% intervals of one component's θ, (4, 2), and whether its points separate α from the launch overhead."""
 
     ci95: Array
     alpha_is_told: bool
 
 
 def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
-    """How sure one component's numbers are, its points and their algorithms taken as assigned."""
+    """Confidence intervals by Bayesian bootstrap, with the assignment of points held fixed."""
     mine = fit.component == component
     if not mine.any():
         return Certainty(np.full((4, 2), np.nan), alpha_is_told=False)
@@ -206,16 +193,13 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
         for some in np.diff([*range(0, DRAWS, together), DRAWS])
     ]
     low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)
-    theta = fit.theta[component]  # weighs far points down, which the draws do not: their interval may lie beside it
+    theta = fit.theta[component]  # robust, unlike the draws: it may lie outside their interval
     return Certainty(np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1), _told(x, width))
 
 
 def _told(x: Array, width_s: float) -> bool:
-    """Whether the points weigh more on α than the prior does, the other numbers free to follow.
-
-    They do not where all take equally many steps, when α and the launch overhead are one sum, or where all are so large that
-    no step is felt.
-    """
+    """Whether the points constrain α more than the prior does, the other parameters free to follow. Not so where all points take
+    equally many steps (α and launch overhead are one sum) or are too large to feel a step."""
     scale = np.abs(x).max(axis=0)
     others = x[:, [0, 2, 3]] / np.where(scale > 0, scale, 1.0)[[0, 2, 3]]
     left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]

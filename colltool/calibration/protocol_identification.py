@@ -1,9 +1,7 @@
-"""What the protocols of a fit are: NCCL's, where its own model and the fitted rates agree which; else segments without a name.
+"""Which of NCCL's protocols the segments of a fit are, where NCCL's cost model and the fitted rates agree.
 
-A protocol is named by the sizes that it serves and by the rate that it reaches, never by its place among the others. At each
-size NCCL has one protocol for the algorithm that explains the time there (its flip sizes on that hardware). A segment is what it
-is at most of its sizes, unless its rate says otherwise: LL moves half of what the others do, so a segment that is clearly faster
-is none, and one that is clearly slower than LL is neither LL128 nor Simple.
+A segment is the protocol that NCCL picks at most of its sizes, unless its rate rules that out: LL moves half of what the others
+do, so a clearly faster segment is not LL, and one clearly slower than LL is neither LL128 nor Simple.
 """
 
 from __future__ import annotations
@@ -26,37 +24,25 @@ from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates
 
 P2P_LL_MOST = 16384
-"""NCCL sends messages up to this size by LL, larger ones by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""
+"""Bytes up to which NCCL sends by LL, then by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""
 
 _UNTOLD = (
     "segments are parts of a fit, small sizes first; naming the library's protocols needs the library and its"
     " facts in the fabric, such as library: {name: nccl, gpu: hopper, cpu: intel}"
 )
 
-_MOST = 0.6
-"""The share of a segment's sizes that makes it a protocol."""
-
-_NEAR = 4.0
-"""By what factor flip sizes may be off where the rate speaks against them."""
-
+_MOST = 0.6  # share of a segment's sizes that makes it a protocol
+_NEAR = 4.0  # factor by which flip sizes may be off where the rate speaks against them
 _TOO_FAST, _TOO_SLOW, _NOT_FELT = 1.8, 0.7, 20.0
-"""Times LL's rate by NCCL's model: faster is not LL, slower is nothing else. LL measures 1.3 of it on H100 and B200 and 1.6 on
-A100, LL128 has 1.84 by the model. What is faster than all is not felt, and says nothing."""
+"""Times LL's rate in NCCL's model: faster is not LL, slower is nothing else, far faster is too small to tell. LL measures 1.3 of
+it on H100 and B200 and 1.6 on A100; LL128 has 1.84 by the model."""
 
-_FULL = 0.75
-"""Of the fastest segment's rate: LL128 has 0.92 of it, LL measures up to 0.66."""
+_FULL = 0.75  # of the fastest segment's rate: LL128 has 0.92 of it, LL measures up to 0.66
 
 
 class IdentifiedPoint(NamedTuple):
-    """One point of a fit that NCCL's model has a protocol for.
-
-    Args:
-        segment: which segment of the fit explains it.
-        protocol: NCCL's at its size.
-        near: and at sizes around it.
-        rate: bytes over the time that grows with them, as fitted, over the same of LL by NCCL's model; None where there is none.
-        size: in bytes.
-    """
+    """A point that NCCL's model has a protocol for. ``near``: its protocols at sizes around. ``rate``: LL's modelled time per
+    byte over the fitted one, None where there is none."""
 
     segment: int
     protocol: str
@@ -66,7 +52,7 @@ class IdentifiedPoint(NamedTuple):
 
 
 def identified(chosen: ChosenFit, prior: Prior) -> ChosenFit:
-    """The same fit with the names of its protocols; segments keep theirs where nothing tells, or what tells disagrees."""
+    """The fit with its protocols named; segments keep placeholder names where the evidence is missing or conflicting."""
     known, count = list(_known(chosen)), len(chosen.names)
     slopes = np.maximum(chosen.fit.theta[:count, 2], 1e-18)
     felt = slopes[chosen.fit.theta[:count, 2] > 0].min(initial=np.inf)
@@ -83,7 +69,7 @@ def identified(chosen: ChosenFit, prior: Prior) -> ChosenFit:
 
 
 def notes_on(fits: Sequence[tuple[Member, Sequence[str]]]) -> list[str]:
-    """What a reader should know of segments without a name, and of names that stand for a part of a protocol; each once."""
+    """Notes on segments without a name, and on names that stand for part of a protocol."""
     notes = []
     for member, names in fits:
         what = member.series.primitive.spoken
@@ -124,10 +110,7 @@ def _fitted_slope(chosen: ChosenFit, point: int) -> float:
 
 
 def _times(on: Hardware, series: Series, spec: str, size: float) -> dict[str, float]:
-    """What NCCL takes an algorithm to cost under each protocol, seconds; empty where the schedule is none of NCCL's.
-
-    Sends have no estimate: what they run under costs nothing, the other for ever.
-    """
+    """NCCL's modelled seconds by protocol; empty if NCCL has no such schedule. Sends follow a size threshold: 0 or inf."""
     if series.primitive in (A2A, P2P):
         message = size / (series.ranks if series.primitive is A2A else 1)
         return {"ll": inf, "simple": 0.0} if message > P2P_LL_MOST else {"ll": 0.0, "simple": inf}
@@ -143,13 +126,8 @@ def _least(times: Mapping[str, float]) -> str:
 
 
 def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) -> str:
-    """What a segment is: its protocol at most of its sizes, where its rate allows that; empty: not told.
-
-    Args:
-        points: that it explains.
-        share: its rate over that of the fastest segment.
-        last: whether it serves the largest sizes: of LL128 and Simple it then is what they run under, as its bandwidth is.
-    """
+    """A segment's protocol by majority of its sizes, if its rate allows that; empty if undecided. ``share``: its rate over the
+    fastest segment's. ``last``: it serves the largest sizes, where the bandwidth decides between LL128 and Simple."""
     if not points:
         return ""
     largest = max(points, key=lambda one: one.size)
@@ -163,7 +141,7 @@ def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) ->
 
 
 def _by_rate(rate: float | None, share: float) -> set[str]:
-    """The protocols that reach a rate, in LL's by NCCL's model; what other segments exceed by far may be LL all the same."""
+    """Protocols that can reach a rate, given in LL's by NCCL's model."""
     if rate is None or rate > _NOT_FELT:
         return set(SPOKEN)
     if rate < _TOO_SLOW:

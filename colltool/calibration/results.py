@@ -9,16 +9,9 @@ from colltool.measurements.series import Series, Skipped
 
 
 class FittedProtocol(NamedTuple):
-    """One protocol of one series as the fit sees it.
-
-    Args:
-        name: as the fabric file lists it.
-        launch_overhead_s, alpha_s, bandwidth_Bps: its three numbers.
-        copy_Bps: at which a rank moves its own share M/N; None where the data show no such time.
-        eta_beta: bandwidth as a share of the stated line rate; None without one.
-        ci95: 95% interval of each number that the data determine, by field name.
-        tied: fields that the data cannot separate from others, each held at a stated value.
-    """
+    """One fitted protocol. ``copy_Bps``: rate at which a rank moves its own share M/N, None where not visible. ``eta_beta``:
+    bandwidth over the stated line rate. ``ci95``: 95% intervals by field name. ``tied``: fields the data cannot separate, held at
+    the prior."""
 
     name: str
     launch_overhead_s: float
@@ -31,14 +24,14 @@ class FittedProtocol(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """Algorithms that were tried together, and their mean absolute relative error on unseen sizes; None with too few."""
+    """Algorithms tried together, and their mean absolute relative error on unseen sizes (None with too few sizes)."""
 
     algorithms: tuple[str, ...]
     cv_mape: float | None
 
 
 class Residual(NamedTuple):
-    """One measured size beside the fit; ``relative_error`` = fitted/measured - 1. ``used`` is False for what was left out."""
+    """A measured size against the fit; ``relative_error`` is fitted/measured - 1, ``used`` is False for sizes left out."""
 
     bytes: float
     measured_s: float
@@ -50,18 +43,13 @@ class Residual(NamedTuple):
 
 
 class ExcludedSize(NamedTuple):
-    """A size that the fit leaves out, and why."""
-
     bytes: float
     reason: str
 
 
 class FittedSeries(NamedTuple):
-    """The fit of one series. ``mape`` and ``worst`` (signed) over the points used, ``cv_mape`` on
-    unseen sizes: each by a fit without it and its like, those off the curve by the fit; None where two sizes are all there is.
-
-    ``algorithms`` won against ``candidates``; ``confidence`` says in words how sure that is.
-    """
+    """The fit of one series. ``mape`` and ``worst`` (signed) are over the sizes used; ``cv_mape`` is cross-validated, None with
+    only two sizes. ``confidence`` says in words how clearly ``algorithms`` beat ``candidates``."""
 
     series: Series
     algorithms: tuple[str, ...]
@@ -77,7 +65,7 @@ class FittedSeries(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
-    """A fabric that has met measurements. ``text`` is its file; ``notes`` what a reader should know of the fit."""
+    """A calibrated fabric; ``text`` is its YAML file, ``notes`` the caveats of the fit."""
 
     subject: ClassVar[str] = "calibrate"
     fabric: Fabric

@@ -1,4 +1,4 @@
-"""Series and the costs of their algorithms as the arrays that a fit works on; and what no fit can use."""
+"""Series and algorithm costs as the arrays a fit works on; outlier rejection and cross-validation folds."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,9 +16,8 @@ from colltool.measurements.series import Series
 from colltool.nccl.algorithm_map import SEGMENT, SPOKEN, protocol_of
 from colltool.nccl.hardware import Hardware
 
+# placeholder names of a fit's protocols, small sizes first
 NAMES = {count: tuple(f"{SEGMENT}{place + 1}" for place in range(count)) for count in (1, 2, 3)}
-"""What the protocols of a fit are called, small sizes first, until they are identified."""
-
 SWITCH = "switch"
 _FAR_OFF = 0.35
 _ENOUGH = 8
@@ -27,11 +26,11 @@ _ROUNDS = 4
 
 
 class Member(NamedTuple):
-    """One series of a fit: the points that are used, and the costs of the algorithms.
+    """One series of a fit: its used points and the costs of the algorithms.
 
-    ``unlikely``: (algorithms, points), which of them the library would not have run at a point; None where nothing says.
-    ``inner``: the costs under each protocol of the tiers inside, by its name; none where these list none. ``on``: what NCCL ran
-    on; None of other libraries, and where the fabric lacks the facts.
+    ``unlikely``: (algorithms, points), what the library would not have run there; None if unknown. ``inner``: the costs under
+    each protocol of the inner tiers, by name. ``on``: the hardware NCCL ran on; None for other libraries or where facts are
+    missing.
     """
 
     series: Series
@@ -47,13 +46,12 @@ class Member(NamedTuple):
 
 
 def components(members: Sequence[Member], names: Sequence[str]) -> list[str]:
-    """The components of a fit: a protocol each, and one for what runs inside the switch beside something else."""
+    """One component per protocol, plus one for in-switch reduction where it competes with other algorithms."""
     mixed = any(member.switched.any() and not member.switched.all() for member in members)
     return [*names, *([SWITCH] if mixed else [])]
 
 
 def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior, *, everything: bool = False) -> Sample:
-    """The used points of all members as one sample."""
     parts = components(members, names)
     seconds, sizes, x, offset, unlikely = [], [], [], [], []
     for member in members:
@@ -81,10 +79,8 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior, *, 
 
 
 def _under_each(member: Member, parts: Sequence[str]) -> list[tuple[AlgorithmCosts, ...]]:
-    """The costs by component: a call runs under one protocol throughout, so the tiers inside run under the one of that name.
-
-    Of segments without a name the first runs under their first, the last under their last, another in the middle.
-    """
+    """The costs by component: a call uses one protocol on all tiers, so inner tiers run under the protocol of the same name;
+    unnamed segments map to the inner tiers' protocols in order."""
     if len(member.inner) < 2:
         return [member.costs]
     inner = dict(member.inner)
@@ -93,7 +89,7 @@ def _under_each(member: Member, parts: Sequence[str]) -> list[tuple[AlgorithmCos
 
 
 def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
-    """Under which protocol the tiers inside run where the tier under test runs under this one, the ``place``-th of so many."""
+    """The inner tiers' protocol that goes with the ``place``-th of ``count`` protocols of the tier under test."""
     if name in inner and not name.startswith(SEGMENT):
         return name
     whole = SPOKEN.get(protocol_of(name))  # a part of a protocol: the whole stands for it
@@ -109,12 +105,12 @@ def _row(one: AlgorithmCosts, size: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def most_protocols(points: int) -> int:
-    """How many protocols so many points can tell apart at all: three points each."""
+    """How many protocols this many points can tell apart: three points each."""
     return max(1, min(len(NAMES), points // 3))
 
 
 def folds(members: Sequence[Member]) -> NDArray[np.intp]:
-    """Which fold each used point belongs to: every fifth size of a series, or each point alone where there are few."""
+    """The cross-validation fold of each used point: every fifth size, or leave-one-out where points are few."""
     count = sum(int(member.used.sum()) for member in members)
     if count < _ENOUGH:
         return np.arange(count)
@@ -122,7 +118,7 @@ def folds(members: Sequence[Member]) -> NDArray[np.intp]:
 
 
 def left_out_errors(sample: Sample, fold: NDArray[np.intp]) -> NDArray[np.float64]:
-    """fitted/measured - 1 of every point by a fit that has not seen its fold."""
+    """Out-of-fold relative errors, fitted/measured - 1."""
     errors = np.full(len(fold), np.nan)
     for index in np.unique(fold):
         unseen = fold == index
@@ -134,10 +130,10 @@ def left_out_errors(sample: Sample, fold: NDArray[np.intp]) -> NDArray[np.float6
 
 
 def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
-    """Which points of one series a curve of up to three protocols can meet, and why the others are left out.
+    """Which points an envelope of up to three lines can meet, and why the others are left out.
 
-    Every such curve rises with size, and no faster than size does. A point that is far slower than a larger message, or than
-    a smaller one in proportion, lies on none; nor does one that is far slower than the best fit of the others.
+    Such a curve rises with size, and no faster than size: a point far slower than a larger message, or than a smaller one in
+    proportion, is off it, and so is one far slower than the best fit of the others.
     """
     points = member.series.points
     if len(points) < _ENOUGH:
@@ -161,7 +157,7 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
 
 
 def _ceiling(seconds: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The most that a rising curve of falling time per byte allows at each size, as the other points have it."""
+    """The largest time at each size that the other points allow if time rises with size and time per byte falls."""
     later = np.minimum.accumulate(seconds[::-1])[::-1]
     smaller = np.minimum.accumulate(seconds / sizes) * sizes
     return np.minimum(later, smaller)

@@ -1,4 +1,4 @@
-"""Which algorithms, how many protocols, and whether collectives share them: chosen by the error on unseen sizes."""
+"""Chooses algorithms, the number of protocols, and whether collectives share them, by cross-validated error."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,20 +22,18 @@ from colltool.calibration.piecewise_linear_fit import (
 from colltool.calibration.results import Candidate
 from colltool.calibration.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
 
+# factor on unseen sizes by which a less likely choice must win; the second for two algorithms over one
 _WORTH, _WORTH_TWO = 1.1, 1.2
-"""A less likely choice has to be better by this factor on unseen sizes, two algorithms than one by the second."""
 _CLEAR = 1.5
-_DOUBTED = 4 / 3
-"""How much better a set has to be that needs more of a port than it is said to carry."""
+_DOUBTED = 4 / 3  # factor by which a set must win that needs more than the port's stated rate
+# what a further protocol may lose on unseen sizes and must gain on the others; 0.1% is noise
 _MISLED, _EXPLAINED, _EXACT = 1.25, 0.8, 1e-3
-"""What a further protocol may lose on unseen sizes, and must gain on the others; below a tenth of a percent all is exact."""
 _ABOVE_LINE = 1.02
-_SHORTER = 0.9
-"""What a launch inside the switch may seem shorter than that of its protocol, by noise."""
+_SHORTER = 0.9  # an in-switch launch may seem this much shorter than its protocol's, by noise
 
 
 class ChosenFit(NamedTuple):
-    """A fit that was chosen. ``errors`` are those of the used points as unseen ones, members in order."""
+    """A chosen fit; ``errors`` are cross-validated, of the used points, members in order."""
 
     members: tuple[Member, ...]
     algorithms: tuple[str, ...]
@@ -52,25 +50,22 @@ class ChosenFit(NamedTuple):
 
 
 def mape(errors: NDArray[np.float64]) -> float:
-    """Mean absolute relative error; of no points 0."""
+    """Mean absolute relative error; 0 of no points."""
     known = errors[~np.isnan(errors)]
     return float(np.abs(known).mean()) if len(known) else 0.0
 
 
 def unseen_mape(errors: NDArray[np.float64]) -> float | None:
-    """Mean absolute relative error on unseen sizes; None where a fit without them was not possible."""
+    """Mean absolute cross-validated error; None where no fit without some sizes was possible."""
     return None if np.isnan(errors).all() else mape(errors)
 
 
 def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], prior: Prior, line_Bps: float,
            by: Authority | None = None) -> ChosenFit:  # fmt: skip
-    """The best set of algorithms for one collective, each under as many protocols as earn their place.
+    """The best set of algorithms for one collective, each with as many protocols as earn their place.
 
-    Args:
-        options: sets of algorithms with the members that cost them, simplest and likeliest first.
-        prior: before any measurement.
-        line_Bps: what a port is said to carry; a set that needs more comes last.
-        by: whose word the first set is; None where nothing says what was run.
+    ``options``: simplest and likeliest first. ``line_Bps``: the port's stated rate; sets that need more come last. ``by``: whose
+    word the first option is, None where nothing says what ran.
     """
     fits = [fewest(_fitted(names, members, _most(members), prior), prior) for names, members in options]
     tried = [one for one in fits if _as_written(one)]
@@ -123,7 +118,7 @@ def _without_idle(one: ChosenFit, prior: Prior) -> ChosenFit:
         for member in one.members
     ]
     fit, protocols = one.fit._replace(algorithm=np.searchsorted(kept, one.fit.algorithm)), one.names
-    if members[0].switched.all():  # the switch alone: it is no longer beside protocols
+    if members[0].switched.all():  # the switch alone
         used, component = np.unique(fit.component, return_inverse=True)
         fit, protocols = fit._replace(theta=fit.theta[used], component=component), NAMES[len(used)]
     names = tuple(one.algorithms[index] for index in kept)
@@ -133,18 +128,15 @@ def _without_idle(one: ChosenFit, prior: Prior) -> ChosenFit:
 
 
 def _possible(tried: Sequence[ChosenFit], line_Bps: float) -> Sequence[ChosenFit]:
-    """The sets that need no more of a port than it is said to carry; all, where none of these predicts nearly as well."""
+    """Fits within the port's stated rate; all of them if none within it predicts nearly as well."""
     within = [one for one in tried if above_line(one, line_Bps) is None]
     best = min(one.cv_mape for one in tried)
     return within if within and min(one.cv_mape for one in within) <= _CLEAR * best + _EXACT else tried
 
 
 def fewest(chosen: ChosenFit, prior: Prior) -> ChosenFit:
-    """The same algorithms under as many protocols as earn their place.
-
-    One more has to explain a good part of the error that is left, and must not mislead on unseen sizes; a little it may,
-    because a fold's fit has fewer points than the final one.
-    """
+    """The same algorithms under as few protocols as suffice. A further one must explain a good part of the remaining error and
+    not mislead on unseen sizes; a little it may, because a fold's fit has fewer points."""
     fewer = [_fitted(chosen.algorithms, chosen.members, count, prior) for count in range(1, len(chosen.names))]
     rungs = [written for one in [*fewer, chosen] if (written := _as_written(one))] or [chosen]
     limit = min(one.cv_mape for one in rungs) * _MISLED + _EXACT
@@ -160,7 +152,7 @@ def _unexplained(one: ChosenFit) -> float:
 
 
 def under_names(chosen: ChosenFit, names: tuple[str, ...], prior: Prior) -> ChosenFit:
-    """A fit under other names: where the tiers inside list these, its calls run under the same there, and it is fitted again."""
+    """The fit with its protocols renamed; refitted where inner tiers list these names, since costs there change."""
     renamed = chosen._replace(names=names)
     if len(chosen.sample.offset) == 1 or names == chosen.names:
         return renamed
@@ -172,7 +164,7 @@ def under_names(chosen: ChosenFit, names: tuple[str, ...], prior: Prior) -> Chos
 
 
 def together(groups: Sequence[ChosenFit], prior: Prior) -> ChosenFit | None:
-    """One set of protocols for several collectives; None where separate ones predict unseen sizes clearly better."""
+    """One set of protocols for several collectives; None where separate ones predict clearly better."""
     if len(groups) < 2 or any(SWITCH in components(one.members, one.names) for one in groups):
         return None
     width = max(len(one.algorithms) for one in groups)
@@ -183,7 +175,7 @@ def together(groups: Sequence[ChosenFit], prior: Prior) -> ChosenFit | None:
 
 
 def _padded(member: Member, width: int) -> Member:
-    """As many algorithms as the others have: the first one again costs nothing."""
+    """Repeats the algorithms up to ``width``, so that the arrays of all members stack; repeats cost nothing."""
     inner = tuple((name, (costs * width)[:width]) for name, costs in member.inner)
     return member._replace(costs=(member.costs * width)[:width], inner=inner, unlikely=None)
 
@@ -196,7 +188,7 @@ def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, 
     names = NAMES[count]
     sample = sample_of(members, names, prior)
     fit = _ordered(_best(sample), sample, count)
-    if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # one that no point needs
+    if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # no point needs the last one
         return _fitted(algorithms, members, count - 1, prior)
     return ChosenFit(
         members=tuple(members),
@@ -211,7 +203,7 @@ def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, 
 
 
 def _best(sample: Sample) -> Envelope:
-    """The best envelope with what the library would have run, unless that is far off what the points have."""
+    """The best envelope by the library's own choices, unless a free one fits much better."""
     fit = fit_envelope(sample)
     if sample.unlikely is None:
         return fit
@@ -230,11 +222,8 @@ def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
 
 
 def _as_written(one: ChosenFit) -> ChosenFit | None:
-    """A fit as a file can say it: a switch beside protocols runs under the last of them, or under one of its own.
-
-    Its own where the last one's wires are slower or its launch is longer. Other algorithms may run under that one too, but
-    with more bytes and more steps than the switch they never win there.
-    """
+    """A fit as a file can express it, or None: the switch runs under the last protocol, or under one of its own. Its own where
+    the last one's wires are slower or its launch is longer. Other algorithms may use that one too, but never win there."""
     theta, count = one.fit.theta, len(one.names)
     if len(theta) == count:
         return one
@@ -247,7 +236,7 @@ def _as_written(one: ChosenFit) -> ChosenFit | None:
 
 
 def _fastest_wire(one: ChosenFit) -> float:
-    """The bandwidth that a set of algorithms asks of a port where it matters, bytes/s; 0 where it never does."""
+    """The bandwidth a fit needs where it matters, bytes/s; 0 where it never does."""
     slopes = one.fit.theta[: len(one.names), 2]
     used = [c for c in range(len(one.names)) if (one.fit.component == c).any() and slopes[c] > 0]
     x = one.sample.x[one.fit.algorithm, np.arange(len(one.sample.seconds)), 2]
@@ -272,6 +261,6 @@ def _confidence(chosen: ChosenFit, rivals: Sequence[ChosenFit], beyond: Sequence
 
 
 def above_line(one: ChosenFit, line_Bps: float) -> float | None:
-    """The bandwidth that a fit needs where that is more than a port is said to carry, bytes/s; else None."""
+    """The bandwidth a fit needs if that exceeds the port's stated rate, bytes/s; else None."""
     needed = _fastest_wire(one)
     return needed if needed > line_Bps * _ABOVE_LINE else None

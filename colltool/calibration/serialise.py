@@ -1,4 +1,4 @@
-"""A fit as the fabric file says it: protocols of a tier, the switch's numbers, and what the library runs."""
+"""A fit as a fabric file writes it: protocols, switch parameters, uncertainty ranges and sources."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
 from colltool.measurements.series import Series
 
-_VAGUE = 5
-"""A bandwidth whose interval reaches that many times itself, and what the fabric says, is not told."""
+_VAGUE = 5  # a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
 
 def fitted(chosen: ChosenFit, nominal_Bps: float, line_Bps: float | None) -> tuple[FittedProtocol, ...]:
-    """The protocols of a fit."""
     slowest = chosen.fit.theta[: len(chosen.names), 2].min()
     fallback = min(max(nominal_Bps, 1 / slowest if slowest > 0 else 0.0), MAX_BANDWIDTH_BPS)
     return tuple(_one(chosen, index, name, fallback, line_Bps) for index, name in enumerate(chosen.names))
@@ -36,7 +34,7 @@ def _one(chosen: ChosenFit, index: int, name: str, fallback_Bps: float, line_Bps
     sure = certainty(chosen.sample, chosen.fit, index)
     last = index == len(chosen.names) - 1
     vague = sure.ci95[2, 0] < min(per_byte / _VAGUE, 1 / fallback_Bps)
-    felt = per_byte > 0 and not (last and vague)  # what a smaller protocol carries is held by the next one
+    felt = per_byte > 0 and not (last and vague)  # a smaller protocol's is bounded by the next one
     bandwidth = min(1 / per_byte, MAX_BANDWIDTH_BPS) if felt else fallback_Bps
     copy = 1 / per_own_byte if felt and per_own_byte > 0.02 * per_byte and per_own_byte * MAX_BANDWIDTH_BPS > 1 else None
     held = "launch_overhead_s" if chosen.sample.prior.launch_s else "alpha_s"  # the other one is the rest
@@ -56,7 +54,7 @@ def _one(chosen: ChosenFit, index: int, name: str, fallback_Bps: float, line_Bps
 
 
 def _intervals(bounds: Any, told: set[str], copied: bool) -> dict[str, tuple[float, float]]:
-    """95% intervals by field; a rate's are those of its inverse, turned round."""
+    """95% intervals by field; a rate's are the inverted ones of 1/rate."""
     if np.isnan(bounds).any():
         return {}
     fields: dict[str, tuple[float, float]] = {}
@@ -72,7 +70,6 @@ def _intervals(bounds: Any, told: set[str], copied: bool) -> dict[str, tuple[flo
 def protocol_entries(
     group: Sequence[FittedProtocol], primitives: Sequence[Primitive], series: Sequence[Series], source: str, *, eta: bool
 ) -> list[dict[str, Any]]:
-    """The protocols of one fit as they stand in a file."""
     sizes = [point.bytes for one in series for point in one.points]
     ranks = sorted({one.ranks for one in series})
     measured: dict[str, Any] = {"smallest": exact_size(min(sizes)), "largest": exact_size(max(sizes)), "ranks": ranks}
@@ -92,15 +89,10 @@ def protocol_entries(
 
 
 def switch_update(chosen: ChosenFit, switches: float, share: float) -> dict[str, Any]:
-    """``in_network`` values of a fit in which the switch takes part.
+    """``in_network`` values of a fit that includes the switch.
 
-    Alone or under a protocol of its own, that carries all that was measured. Else it runs under the last protocol: what its
-    calls take beyond that one's launch overhead is its α.
-
-    Args:
-        chosen: the fit.
-        switches: n_α of the collective there.
-        share: η_β of the last protocol, which the switch's own stands in for.
+    Alone or under a protocol of its own, that one carries all that was measured. Otherwise it runs under the last protocol, and
+    its α is what its calls take beyond that one's launch overhead, over ``switches`` (n_α). ``share``: η_β of the last protocol.
     """
     if SWITCH not in components(chosen.members, chosen.names):
         return {"alpha_switch": time_text(MIN_ALPHA_S)}
@@ -118,18 +110,16 @@ def switch_update(chosen: ChosenFit, switches: float, share: float) -> dict[str,
 
 
 def exact_size(size: float) -> str:
-    """As a fabric file writes a size: ``32MiB``, ``16MB``, the shortest text that is read back as the same number."""
+    """``32MiB`` or ``16MB``: the shortest text that is read back as the same number."""
     binary = [f"{size / factor:.0f}{unit}" for unit, factor in _BINARY.items() if size % factor == 0]
     return min([format_size(size), *binary], key=len)
 
 
 def time_text(seconds: float) -> str:
-    """As a fabric file writes a time: four digits in microseconds."""
     return f"{seconds * 1e6:.4g}us" if seconds >= 1e-12 else "0us"
 
 
 def rate_text(rate: float) -> str:
-    """As a fabric file writes a rate: five digits in GB/s."""
     return f"{rate / 1e9:.5g}GB/s"
 
 
@@ -138,14 +128,14 @@ _FIELDS = (("launch_overhead_s", "launch_overhead", time_text), ("alpha_s", "alp
 
 
 def without_intervals(data: dict[str, Any]) -> None:
-    """Take the ranges of protocols out of a fabric's data: a new fit has protocols of its own."""
+    """Drop the ranges of protocols from a fabric's data: a new fit has protocols of its own."""
     kept = {key: how for key, how in (data.pop("uncertainty", None) or {}).items() if ".protocols." not in key}
     if kept:
         data["uncertainty"] = kept
 
 
 def note_intervals(data: dict[str, Any], fitted: Mapping[str, Sequence[FittedProtocol]]) -> None:
-    """Put the ranges of every protocol that the data tell into the fabric's data."""
+    """Write the 95% ranges of fitted protocols into the fabric's data; ambiguous protocol names get none."""
     found = dict(data.get("uncertainty") or {})
     for tier in data["tiers"]:
         listed = {one["name"]: one for one in tier.get("protocols") or ()}
@@ -167,15 +157,13 @@ def _range_entries(one: FittedProtocol, entry: Mapping[str, Any]) -> Iterator[tu
 
 
 def without_cables(data: dict[str, Any]) -> None:
-    """Puts the delay of every cable into the α of its tier, level, protocols and switches, in place."""
+    """Fold the delay of every cable into the α of its tier, levels, protocols and switches, in place."""
     for tier in data["tiers"]:
         whole = tier.pop("cable", None)
         levels = tier.get("levels") or ()
         lengths = [level.pop("cable", None) or whole for level in levels]
-        for one, length in [
-            *zip(levels, lengths, strict=True),
-            *((one, whole) for one in (tier, *(tier.get("protocols") or ()))),
-        ]:
+        wholes = ((one, whole) for one in (tier, *(tier.get("protocols") or ())))
+        for one, length in [*zip(levels, lengths, strict=True), *wholes]:
             _add(one, "alpha", length)
         switch = tier.get("in_network") or {}
         _add(switch, "alpha_switch", lengths[-1] if levels else whole, 2 * (switch.get("levels") or max(1, len(levels))))
@@ -186,12 +174,10 @@ def _add(part: dict[str, Any], key: str, length: str | None, passes: int = 1) ->
         part[key] = time_text(parse_time(part[key]) + cable_s(parse_length(length)) / passes)
 
 
-_NAMED = 10
-"""Logs that a source names."""
+_NAMED = 10  # logs that a source names
 
 
 def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
-    """Where the numbers of a protocol come from."""
     logs = list(dict.fromkeys(_readable(basename(file)) for one in series for file in one.files))
     files = ", ".join(logs[:_NAMED]) + (f" and {len(logs) - _NAMED} more" if len(logs) > _NAMED else "")
     what = "; ".join(dict.fromkeys(one.primitive.spoken for one in series))
@@ -202,5 +188,5 @@ def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
 
 
 def _readable(name: str) -> str:
-    """A file's name in characters that a file can hold: bytes that are no UTF-8, and what no screen shows, as escapes."""
+    """A file name with undecodable or unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)

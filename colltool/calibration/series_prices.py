@@ -1,4 +1,4 @@
-"""The prices of a series: of every algorithm that may have run, at all its sizes in one call."""
+"""Price every algorithm that may have run a measured series, at all its sizes in one call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from colltool.measurements.series import Series, check_series
 
 
 class Quote(NamedTuple):
-    """What one algorithm takes at one size, under its fastest protocol, what most of that is; ``spec`` names it in options."""
+    """What one algorithm takes at one size under its fastest protocol; ``spec`` is its name as an option."""
 
     algorithm: str
     protocol: str
@@ -32,18 +32,17 @@ class Quote(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """The quotes of every algorithm by its title, and the fastest of them, size by size."""
+    """Quotes of every algorithm by title, and the fastest one of each size."""
 
     by_title: dict[str, tuple[Quote, ...]]
     best: tuple[Quote, ...]
 
     def nearest(self, index: int, seconds: float) -> Quote:
-        """The quote at a size that is nearest to a time, by ratio."""
+        """The quote at a size that is nearest to a measured time, by ratio."""
         return min((quotes[index] for quotes in self.by_title.values()), key=lambda quote: abs(log(quote.seconds / seconds)))
 
 
 def price_series(fabric: Fabric, series: Series, readings: Readings, only: Sequence[str] = ()) -> Priced:
-    """Price a series at all its sizes."""
     import numpy as np
 
     sizes = np.array([point.bytes for point in series.points])
@@ -70,7 +69,7 @@ def _names(fabric: Fabric, series: Series, readings: Readings, only: Sequence[st
 
 
 def own_names(series: Series, only: Sequence[str]) -> list[str]:
-    """The algorithms among these that compute what a series measured; another may be for another series."""
+    """The named algorithms that compute this series' collective; the others may be meant for another series."""
     everything = sorted({row.name for row in every_algorithm()} | {row.name for row in every_composition()})
     known = {row.name for row in algorithms(series.primitive)} | {row.name for row in compositions(series.primitive)}
     for name in only:
@@ -100,11 +99,11 @@ def _quotes(row: AlgorithmEstimate, count: int) -> tuple[Quote, ...]:
 
 
 MOST_IN_A_HOST = 16
-"""Accelerators in one host, of any vendor; what joins more by switch or by links spans hosts, as an NVL72 rack does."""
+"""Accelerators in one host, of any vendor; larger scale-up domains (NVL72 racks) span hosts."""
 
 
 def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
-    """The group of a series on a fabric."""
+    """The series' ranks placed on the fabric; an error with a fix where fabric and log disagree."""
     check_series(series)
     where = series.points[0].where
     try:
@@ -118,10 +117,8 @@ def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
 
 
 def _elsewhere(fabric: Fabric, series: Series) -> str:
-    """Why the fabric places the ranks on other hosts than the log; empty where it does not, or the log names no hosts.
-
-    Where the innermost tier does not join the accelerators of one host (a Clos, a lattice), it says nothing of hosts.
-    """
+    """Why the fabric's hosts are not those of the log; empty where they agree, the log names none, or the inner tier (a Clos, a
+    lattice) does not stand for hosts."""
     inner = fabric.tiers[0]
     if series.nodes is None or capabilities_of(inner).joins != "accelerators":
         return ""

@@ -1,4 +1,4 @@
-"""One tier fitted to the series that end on it, and what was found put into the fabric's data."""
+"""Fit one tier to the series that end on it, and write the result into the fabric's data."""
 
 from __future__ import annotations
 
@@ -25,15 +25,9 @@ from colltool.fabric.write import fabric_text
 from colltool.measurements.series import Series
 from colltool.nccl.algorithm_map import SEGMENT
 
-_LEAST = 2
-"""Sizes that fix a line."""
-
-_IMPOSSIBLE = 20
-"""No fabric file is so far off: such times are in another unit."""
-
 
 class SeriesFit(NamedTuple):
-    """What one series came to: its member of a fit and that one's choice, protocols, errors on sizes left out, and the rest."""
+    """The result for one series; ``errors`` are relative, of the used sizes as unseen ones."""
 
     member: Member
     chosen: ChosenFit
@@ -45,9 +39,9 @@ class SeriesFit(NamedTuple):
 def calibrate_tier(
     data: dict[str, Any], name: str, series: Sequence[Series], algorithms: Sequence[str], line_Bps: float | None
 ) -> list[SeriesFit]:
-    """Fit a tier, and put its protocols, algorithms and switch into ``data``; a fit for each series, collective by collective."""
+    """Fit a tier, and put its protocols, algorithms and switch into ``data``. Returns a fit for each series."""
     tier_data = next(one for one in data["tiers"] if one["name"] == name)
-    (tier_data.get("in_network") or {}).pop("protocols", None)  # of an earlier calibration, whose protocols go
+    (tier_data.get("in_network") or {}).pop("protocols", None)  # from an earlier calibration, which this one replaces
     fabric = read_fabric(fabric_text(data | {"tiers": [_without_protocols(one, name) for one in data["tiers"]]}), "fabric")
     tier = next(one for one in fabric.tiers if one.name == name)
     groups: dict[Primitive, list[Series]] = {}
@@ -77,7 +71,7 @@ def _without_protocols(tier_data: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _protocols_below(data: dict[str, Any], name: str) -> bool:
-    """Whether a tier inside this one lists protocols: then those of this tier need names of their own."""
+    """Whether a tier inside this one lists protocols, so that this tier's need names of their own."""
     names = [one["name"] for one in data["tiers"]]
     return any(one.get("protocols") for one in data["tiers"][: names.index(name)])
 
@@ -100,7 +94,7 @@ def _fits(
 
 
 def _ends(members: Sequence[Member]) -> Any:
-    """Where each member's used points end among those of all."""
+    """Where to split an array over all used points by member."""
     return np.cumsum([int(member.used.sum()) for member in members])[:-1]
 
 
@@ -124,7 +118,7 @@ def note_algorithms(tier_data: dict[str, Any], chosen: ChosenFit) -> None:
 
 
 def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, last: FittedProtocol) -> None:
-    """What the switch does, where it was measured; ``last`` is the protocol that it runs under beside other algorithms."""
+    """Write the switch's parameters; ``last`` is the protocol it runs under beside other algorithms."""
     if IN_SWITCH not in chosen.algorithms:
         return
     series = chosen.members[0].series
@@ -149,10 +143,8 @@ def _others_eta(fabric: Fabric, tier: str, primitive: Primitive) -> dict[str, fl
 
 
 def complete_inner(data: dict[str, Any]) -> None:
-    """Give tiers that list protocols one under each name of the tiers outside them: one holds throughout a call.
-
-    It is the one that a call ran under there when the outer tier was fitted.
-    """
+    """Make inner tiers list a protocol under every name of the outer tiers: a call uses one throughout. Each copies the one that
+    calls ran under there when the outer tier was fitted."""
     for index, inner in enumerate(data["tiers"]):
         listed = inner.get("protocols") or []
         for scope in dict.fromkeys(tuple(entry.get("primitives") or ()) for entry in listed):
@@ -167,7 +159,7 @@ def complete_inner(data: dict[str, Any]) -> None:
 
 
 def _inside(outer: Sequence[Mapping[str, Any]], scope: Sequence[str], own: Sequence[str]) -> dict[str, str]:
-    """Names of outer tiers that an inner one lacks, and which of its own stands for each; the innermost tier speaks first."""
+    """Names that an inner tier lacks, and which of its protocols stands for each; the innermost outer tier has priority."""
     found: dict[str, str] = {}
     for tier in outer:
         by_scope: dict[tuple[str, ...], list[str]] = {}

@@ -1,4 +1,4 @@
-"""What each group meets on the resources that it uses, all groups together."""
+"""What each group meets on the resources that it uses, with all groups running."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _TIE = 1e-12
 
 
 class Collisions:
-    """Filled line by line; shape (groups,) each.
+    """Filled class by class; arrays of shape (groups,).
 
     Attributes:
         busiest_s: load/capacity of the group's busiest resource.
-        alone_s: the same in the same places, with nobody else there.
-        mean_s: over the resources that the group uses of the line of its busiest.
-        tier, line, resource: the busiest; of equal ones that of the line that comes first, and the first there.
+        alone_s: the same with the group alone in its places.
+        mean_s: mean load/capacity of the resources that the group uses of that class.
+        tier, line, resource: the busiest: its tier, class and number; of equal ones the first.
     """
 
     def __init__(self, groups: int) -> None:
@@ -32,7 +32,7 @@ class Collisions:
 
     def add(self, line: ClassTotals) -> None:
         groups, capacity = len(self.busiest_s), line.kind.capacity_Bps
-        by = line.group.astype(np.intp)  # what ``at`` is fast with
+        by = line.group.astype(np.intp)  # ufunc.at is fast with it
         np.maximum.at(self.alone_s, by, line.own / capacity)
         load = line.load[line.resource]
         most = np.zeros(groups)
@@ -45,25 +45,19 @@ class Collisions:
 
 
 def _first_with(most: Floats, line: ClassTotals, load: Floats) -> Indices:
-    top = np.flatnonzero(load == most[line.group])[::-1]  # from the last resource to the first, so that it stays
+    top = np.flatnonzero(load == most[line.group])[::-1]  # in reverse, so that the first resource is written last
     first = np.zeros(len(most), dtype=SMALL)
     first[line.group[top]] = line.resource[top]
     return first
 
 
-MAX_ETA_ALPHA = 1000.0  # what a fabric file takes
+MAX_ETA_ALPHA = 1000.0  # the most that a fabric file takes
 
 
 class Affected(NamedTuple):
-    """Groups that follow each other and have one ideal.
+    """Consecutive groups with one ideal; arrays of shape (groups,)."""
 
-    Args:
-        start: the number of the first.
-        ideal: of each.
-        slowdown, busiest_s, eta_alpha: of each, shape (groups,).
-    """
-
-    start: int
+    start: int  # number of the first
     ideal: Baseline
     slowdown: Floats
     busiest_s: Floats
@@ -71,7 +65,7 @@ class Affected(NamedTuple):
 
 
 class _Worst(NamedTuple):
-    """Of one tier so far: the coefficients, and the number of the group that gave the last of them."""
+    """The worst coefficients of a tier so far, and the group that raised one of them last."""
 
     alpha: float
     beta: float | None
@@ -79,7 +73,7 @@ class _Worst(NamedTuple):
 
 
 def etas(suffered: Sequence[Affected], models: Sequence[LinkModel], groups: Sequence[GroupLayout]) -> tuple[TierEta, ...]:
-    """What makes a price of a packed group that of the worst group here.
+    """The η that make the price of a packed group that of the worst group here.
 
     α goes to every tier that the ideal spans, β to the one that bounds it. A price takes min(η_β, share of the uplinks), so
     where uplinks bound the ideal already, β is the share of one port that survives both: a cautious one for its other traffic.
@@ -103,13 +97,13 @@ def _worse(before: _Worst, now: _Worst) -> _Worst:
 
 
 def _different(alpha: Floats, beta: Floats) -> list[int]:
-    """The first of each pair of coefficients, in the order of the groups: the others can be no worse."""
+    """The first group of every distinct pair of coefficients, in order; repeats can be no worse."""
     first = np.unique(np.stack([alpha, beta]), axis=1, return_index=True)[1]
     return sorted(first.tolist())
 
 
 class GroupColumns(NamedTuple):
-    """What groups cost, shape (groups,) each, as :class:`GroupCost` has it; ``busiest`` are (tier, line, resource)."""
+    """The columns of :class:`GroupCost`, shape (groups,) each; ``busiest`` is (tier, line, resource)."""
 
     slowdown: Floats
     interference: Floats
@@ -122,14 +116,7 @@ class GroupColumns(NamedTuple):
 
 
 class GroupCosts(MadeWhenSeen[GroupCost]):
-    """The groups of a layout and what they cost.
-
-    Args:
-        groups: of the layout.
-        runs: what groups run, each with the number of the first that does.
-        columns: what they cost.
-        models: of every tier, for the names of resources.
-    """
+    """The groups of a layout and what they cost; ``runs`` pairs each job with the number of the first group that runs it."""
 
     def __init__(
         self, groups: Sequence[GroupLayout], runs: Sequence[tuple[int, GroupJob]], columns: GroupColumns, models: list[LinkModel]

@@ -1,12 +1,12 @@
-"""``contention``: what a layout costs, by the loads of every link when its groups run together.
+"""``contention``: what a layout costs, from the load of every link when its groups run together.
 
-- A group's ideal is the same collective alone, packed: member i on endpoint i, in as few domains as possible. On a lattice ring
+- ideal: the same collective alone and packed, member i on endpoint i, in as few domains as possible; on a lattice ring
   neighbours are one hop apart on links of their own.
 - slowdown = (busiest load/capacity on the resources that the group uses, all groups together) / (the same in the ideal); below
   1 where the layout is better than the packed one. eta_beta = 1/slowdown, at most 1.
 - interference = the same against the group alone in the same places: what the neighbours cost.
-- eta_alpha = mean α of the paths of its messages / the same in the ideal, not below 1: on a lattice the ratio of hops, on
-  levels of switches each level's own α.
+- eta_alpha = mean α of its messages' paths / the same in the ideal, not below 1: on a lattice the ratio of hops, on levels of
+  switches each level's own α.
 - extra_hops = links of its longest path - the same in the ideal, not below 0.
 
 Loads are sums over all steps, flows spread evenly over parallel uplinks, lattices route by dimension order.
@@ -44,7 +44,6 @@ def contention(
     """Run every group of a layout at once and compare each with its ideal.
 
     Args:
-        fabric, layout: where, and who.
         primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
         skew: of the all-to-all groups.
         per_link: keep every loaded link, not only the hottest.
@@ -112,9 +111,9 @@ def _each(running: Sequence[JobBatch], ideals: Sequence[Baseline], number: Calla
 
 
 def _paths(models: list[LinkModel], messages: Messages, groups: int) -> tuple[Floats, Floats]:
-    """Of every group the mean α of its messages in seconds, without η, and the most links of any."""
+    """For every group the mean α of its messages in seconds, without η, and the most links of any."""
     alpha, links = latency(models, messages)
-    most, by = np.zeros(groups), messages.group.astype(np.intp)  # what ``at`` is fast with
+    most, by = np.zeros(groups), messages.group.astype(np.intp)  # ufunc.at is fast with it
     np.maximum.at(most, by, links.astype(np.float64))
     return np.bincount(by, alpha, groups) / np.bincount(by, minlength=groups), most
 
@@ -161,7 +160,7 @@ _LIMITS = (
 def notes(
     batches: Sequence[JobBatch], groups: Sequence[GroupLayout], slowdowns: Floats, heat: Heat, *, skewed: bool
 ) -> tuple[str, ...]:
-    """What holds for this result, what always does first and last."""
+    """Remarks on this result; those that always hold come first and last."""
     out = list(_ALWAYS)
     used = [heat.models[tier] for tier in heat.tiers]
     lattice = any(one.hop_alpha_s is not None for one in used)

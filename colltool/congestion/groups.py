@@ -1,4 +1,4 @@
-"""Groups laid out: who is in each, and what it runs."""
+"""Groups of a layout: who is in each, and what it runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
@@ -15,22 +15,19 @@ T = TypeVar("T")
 
 
 class GroupLayout(NamedTuple):
-    """A group: its members in order, and what it runs; None is left to the caller. ``size`` in bytes per rank.
-
-    ``ranks`` are as the file numbers them, ``endpoints`` where the map puts them; ``where`` is its place in the file.
-    """
+    """A group's members in order, and what it runs; None is left to the caller."""
 
     name: str
-    ranks: Ranks
-    endpoints: Ranks
+    ranks: Ranks  # as the file numbers them
+    endpoints: Ranks  # where the map puts them
     primitive: Primitive | None = None
     algorithm: str | None = None
-    size: float | None = None
-    where: str = ""
+    size: float | None = None  # bytes per rank
+    where: str = ""  # its place in the file
 
 
 class Layout(NamedTuple):
-    """The groups that run at the same time; ``overrides`` are those that the layout was read with."""
+    """Groups that run at the same time; ``overrides`` are those that the layout was read with."""
 
     name: str
     groups: Sequence[GroupLayout]
@@ -42,7 +39,7 @@ def numbers(ranks: Iterable[int]) -> Indices:
 
 
 class MadeWhenSeen(Sequence[T]):
-    """Records that are each made when they are looked at: half a million of them are a few arrays."""
+    """Records made when they are looked at: half a million of them are a few arrays."""
 
     def _record(self, number: int) -> T:
         raise NotImplementedError
@@ -67,12 +64,7 @@ class MadeWhenSeen(Sequence[T]):
 
 
 class PatternGroups(MadeWhenSeen[GroupLayout]):
-    """The groups of one pattern, called g0, g1 ...
-
-    Args:
-        ranks: of every group, shape (groups, N).
-        endpoints: of every rank.
-    """
+    """The groups g0, g1 ... of one pattern, from the ranks of each group and the endpoint of each rank."""
 
     def __init__(self, ranks: Sequence[Ranks], endpoints: Indices) -> None:
         self.ranks = numbers(chain.from_iterable(ranks)).reshape(len(ranks), -1)
@@ -94,20 +86,15 @@ class PatternGroups(MadeWhenSeen[GroupLayout]):
 
 
 class Alike(NamedTuple):
-    """Groups that follow each other in a layout and run the same on as many ranks.
-
-    Args:
-        first: the first of them, and ``start``, its number.
-        ends: their endpoints, shape (groups, N).
-    """
+    """Consecutive groups of a layout that run the same on as many ranks."""
 
     first: GroupLayout
-    start: int
-    ends: Indices
+    start: int  # number of the first
+    ends: Indices  # endpoints, shape (groups, N)
 
 
 def alike(groups: Sequence[GroupLayout]) -> Iterator[Alike]:
-    """The groups of a layout in order, as many at a time as run the same."""
+    """The groups of a layout in order, in batches that run the same."""
     if isinstance(groups, PatternGroups):
         yield Alike(groups[0], 0, groups.ends)
         return

@@ -1,4 +1,4 @@
-"""What the groups of a layout run: primitive, algorithm, size and traffic, and where their members stand."""
+"""What the groups of a layout run, with their traffic and where their members stand."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,11 +30,9 @@ from colltool.schedules.links import SMALL, Floats, Indices
 
 
 class GroupJob(NamedTuple):
-    """What a group runs; ``size`` in bytes per rank, None for loads in units of M."""
-
     primitive: Primitive
     algorithm: str
-    size: float | None
+    size: float | None  # bytes per rank; None: loads in units of M
 
     @property
     def scale(self) -> float:
@@ -42,23 +40,14 @@ class GroupJob(NamedTuple):
 
 
 class JobBatch(NamedTuple):
-    """Groups that follow each other in the layout and run alike.
-
-    Args:
-        run: what each runs.
-        start: the number of the first.
-        ends: their members' endpoints, shape (groups, N).
-        traffic: messages between members.
-        even: the sizes of the uniform traffic to compare with, shape of ``traffic.size``.
-        key: the same for batches of the same run and traffic.
-    """
+    """Consecutive groups of a layout that run alike."""
 
     run: GroupJob
-    start: int
-    ends: Indices
-    traffic: Traffic
-    even: Floats
-    key: tuple[object, ...]
+    start: int  # number of the first group
+    ends: Indices  # endpoints of their members, shape (groups, N)
+    traffic: Traffic  # between members
+    even: Floats  # sizes of the uniform traffic to compare with, shape of ``traffic.size``
+    key: tuple[object, ...]  # the same for batches of the same run and traffic
 
 
 class JobDefaults(NamedTuple):
@@ -71,12 +60,7 @@ class JobDefaults(NamedTuple):
 
 
 def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch]:
-    """The groups of a layout in order, with their traffic.
-
-    Raises:
-        ColltoolError: members that the fabric does not have, an algorithm that is not modelled or cannot run on a group, a skew
-            that does not fit, sizes for some groups only, too many messages.
-    """
+    """The groups of a layout in order, with their traffic; raises what :func:`contention` raises."""
     if not layout.groups:
         raise ColltoolError(f"layout '{layout.name}' has no groups", argument="layout", fix="at least one of 2 ranks")
     some = list(alike(layout.groups))
@@ -106,7 +90,7 @@ def jobs_of(fabric: Fabric, layout: Layout, asked: JobDefaults) -> list[JobBatch
 
 
 def _check_members(some: Alike, fabric: Fabric) -> None:
-    """A layout file is checked where it is read; one that is built in Python is not."""
+    """A layout file is checked where it is read; a layout built in Python is not."""
     name, place, ranks = some.first.name, some.first.where, some.ends.shape[1]
     if ranks < 2:
         raise ColltoolError(
@@ -151,7 +135,7 @@ def _check_few(pairs: int) -> None:
 
 @contextmanager
 def _named(group: GroupLayout) -> Iterator[None]:
-    """Says of which group an error is, and where the group is given where no option is to blame."""
+    """Make errors name the group, and its place in the file where no option is to blame."""
     try:
         yield
     except ColltoolError as error:
@@ -178,7 +162,7 @@ def _traffic(run: GroupJob, row: TrafficRow, members: Members, skew: Skew) -> tu
 
 
 def _standing(fabric: Fabric, some: Alike, row: TrafficRow) -> Iterator[tuple[int, Indices, Members]]:
-    """Groups with how they stand: one by one where their traffic goes by that, else all at once."""
+    """Groups and how their members stand: one by one where their traffic depends on it, else all at once."""
     ranks = some.ends.shape[1]
     if not row.by_axes and row.seats is None:
         yield some.start, some.ends, Members(ranks)
@@ -211,5 +195,5 @@ def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
 
 
 def _goes_round(places: Indices, size: int) -> bool:
-    """Whether places on a closed axis make a ring: at least 3, as far from each other all the way round."""
+    """Whether places on a closed axis make a ring: at least 3, evenly spaced all the way round."""
     return len(places) >= 3 and len(set(np.diff(places, append=places[0] + size).tolist())) == 1

@@ -34,10 +34,10 @@ _SHORT = Shorthand("groups", "group", "size=16MB")
 
 
 def load_layout(layout: str | os.PathLike[str] | Mapping[str, Any], fabric: Fabric, overrides: Overrides = ()) -> Layout:
-    """A layout from a file, or from a mapping of what a file would hold.
+    """A layout from a file, or from a mapping of the same content.
 
     Raises:
-        ManyErrors: everything that is wrong with its content, with ``file:line:column``; key paths of a mapping.
+        ManyErrors: everything that is wrong with its content, by ``file:line:column`` or key path.
         ColltoolError: an unreadable file, not YAML.
     """
     if isinstance(layout, Mapping):
@@ -46,16 +46,11 @@ def load_layout(layout: str | os.PathLike[str] | Mapping[str, Any], fabric: Fabr
 
 
 def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ()) -> Layout:
-    """As :func:`load_layout`, from text."""
     return _checked(read(LayoutFile, text, name, overrides, _SHORT), fabric)
 
 
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
-    """The endpoint of each rank by the ``map`` of a layout file, whatever groups it has; all in order where it has none.
-
-    Raises:
-        ManyErrors: as :func:`load_layout`.
-    """
+    """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; all in order without one."""
     _small_enough(fabric)
     reading = read(LayoutFile, text, name)
     endpoints = _Groups(reading, fabric).places()
@@ -71,11 +66,7 @@ def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
 
 
 def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None = None) -> Layout:
-    """A layout of one pattern, its groups called g0, g1 ...
-
-    Raises:
-        ColltoolError: it does not fit; names the argument.
-    """
+    """A layout of one pattern; errors name the argument."""
     _small_enough(fabric)
     try:
         endpoints = numbers(expand_map(placed or MapPattern(), fabric))
@@ -96,17 +87,10 @@ def _small_enough(fabric: Fabric) -> None:
         )
 
 
-def _numbered(groups: list[Ranks], name: str, endpoints: Ranks, **run: Any) -> list[GroupLayout]:
-    return [
-        GroupLayout(f"{name}{number}", ranks, tuple(endpoints[rank] for rank in ranks), **run)
-        for number, ranks in enumerate(groups)
-    ]
-
-
 class _Groups:
-    """The groups of a layout file, and what only the fabric and the other groups can tell of them.
+    """Checks the groups of a layout file against the fabric and each other.
 
-    It reads the data beside the model: what the model refused is left out, so that all errors come at once.
+    It reads the data beside the model and skips what the model refused, so that all errors come at once.
     """
 
     def __init__(self, reading: Reading[LayoutFile], fabric: Fabric) -> None:
@@ -200,7 +184,7 @@ class _Groups:
         return False
 
     def _take(self, rank: int, path: KeyPath, name: str) -> bool:
-        """Notes who has a rank; a rank is in one group, or in several whose collectives overlap."""
+        """Note who has a rank; several groups may have it where their collectives overlap."""
         owner, first = self.taken.setdefault(rank, (name, path))
         if first == path:
             return True
@@ -226,8 +210,10 @@ class _Groups:
             return []
         for number, ranks in enumerate(groups):
             if not all(self._take(rank, (*path, number), f"{name}{number}") for rank in ranks):
-                return []  # the first rank that another group has tells of them all
-        return _numbered(groups, name, self.endpoints, **run, where=self.reading.source.where(path))
+                return []  # one error per pattern is enough
+        run = run | {"where": self.reading.source.where(path)}
+        placed = enumerate(tuple(self.endpoints[rank] for rank in ranks) for ranks in groups)
+        return [GroupLayout(f"{name}{number}", groups[number], ends, **run) for number, ends in placed]
 
     def _run(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
         told = ((key, data.get(key)) for key in _RUN if self.reading.sound((*path, key)))

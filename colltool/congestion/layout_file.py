@@ -1,4 +1,4 @@
-"""What a layout file may say, as pydantic models: the YAML schema and the words for it."""
+"""The YAML schema of a layout file, as pydantic models."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from colltool.definitions.field_types import MAX_DEPTH, AlgorithmName, Flag, Lab
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
 from colltool.definitions.source_map import MOST
 
-MOST_RANKS = 2**20
-"""Beyond it a layout takes gigabytes to follow link by link."""
+MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link
 
 
 def _few_wrong(listed: object) -> object:
-    """Refuses items that are no whole numbers, as many as anybody reads: a long list would give one refusal an item."""
+    """Refuse items that are no whole numbers, but only as many as anybody reads."""
     if not isinstance(listed, list) or all(type(one) is int for one in listed):
         return listed
     wrong = [(index, one) for index, one in enumerate(listed) if type(one) is not int]
@@ -26,8 +25,8 @@ def _few_wrong(listed: object) -> object:
 
 Positive = Annotated[int, Field(ge=1, le=MOST_RANKS, strict=True), Accepted(f"a whole number from 1 to {MOST_RANKS}")]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True), Accepted("a whole number, such as 1")]
+# of a rank or an endpoint; whether it is in the fabric only the reader knows
 Number = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
-"""Of a rank or an endpoint; whether it is in the fabric only the reader knows."""
 
 
 class PatternFile(Part):

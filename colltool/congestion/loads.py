@@ -1,4 +1,4 @@
-"""Adding up what groups load, line by line: only one line's totals are there at a time."""
+"""Adds up what groups load, one link class at a time, so that only its totals are in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from colltool.schedules.links import (
 
 
 class Messages(NamedTuple):
-    """Messages of all groups: fabric endpoints, bytes (or units of M), and the number of their group, shape (m,)."""
+    """Messages of all groups: endpoints, bytes (or units of M) and group number, shape (m,) each."""
 
     src: Indices
     dst: Indices
@@ -41,29 +41,20 @@ class Messages(NamedTuple):
 
 
 class ClassTotals(NamedTuple):
-    """One line of a tier under all messages.
-
-    Args:
-        tier, line: numbers of both.
-        kind: the line.
-        load: bytes on each resource.
-        users: how many groups load each.
-        resource, group: every pair of them that met, each once, by resource and then by group, shape (pairs,).
-        own: bytes that the group of each pair puts on its resource.
-    """
+    """The loads of one link class under all messages."""
 
     tier: int
-    line: int
+    line: int  # number of the class in its tier
     kind: LinkClass
-    load: Floats
-    users: Indices
-    resource: Indices
+    load: Floats  # bytes on each resource
+    users: Indices  # groups on each resource
+    resource: Indices  # with ``group``, every pair that met, once, in order; shape (pairs,)
     group: Indices
-    own: Floats
+    own: Floats  # bytes of each pair
 
 
 def link_models(fabric: Fabric) -> list[LinkModel]:
-    """The resources of every tier, innermost first; a member of an inner domain has its own port on the outer tier.
+    """The resources of every tier, innermost first; every rank has a port of its own on the outer tiers.
 
     Raises:
         ColltoolError: a full mesh of too many links to follow.
@@ -110,11 +101,9 @@ def tier_of(models: list[LinkModel], src: Indices, dst: Indices) -> Indices:
 
 
 def departures(models: LinkModel, messages: Messages, chosen: Indices) -> Messages:
-    """The chosen messages, each from the port on the tier that it leaves by: the sender's, or its neighbour's on the receiver's
-    rail.
+    """The chosen messages, from the sender's neighbour on the receiver's rail where its group has one, else from the sender.
 
-    Libraries forward inside the domain to stay on a rail, through members of the same group only. What that loads inside is
-    not counted.
+    Libraries forward inside the domain to stay on a rail. What that loads inside is not counted.
     """
     some = messages.some(chosen)
     if models.rails == 1:
@@ -171,35 +160,32 @@ def latency(models: list[LinkModel], messages: Messages) -> tuple[Floats, Indice
 
 
 def clean(values: Floats) -> Floats:
-    """Ten digits: without the dust of sums of many parts."""
+    """Ten digits: drops the rounding of long sums."""
     unique, at = np.unique(values, return_inverse=True)
     return np.array([float(f"{value:.10g}") for value in unique.tolist()])[at]
 
 
 class Baseline(NamedTuple):
-    """A collective alone, packed: seconds on its busiest resource, on its busiest port or link, mean α, most links, the tier.
+    """A collective alone and packed."""
 
-    ``tiers`` are all that carry a message.
-    """
-
-    busiest_s: float
-    endpoint_s: float
-    alpha_s: float
-    links: int
-    tier: int
-    tiers: tuple[int, ...]
+    busiest_s: float  # on its busiest resource
+    endpoint_s: float  # on its busiest port or link, uplinks aside
+    alpha_s: float  # mean over its messages
+    links: int  # of the longest path
+    tier: int  # of the busiest resource
+    tiers: tuple[int, ...]  # all that carry a message
 
 
 def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baseline:
     """The messages alone, in those sizes, member i on endpoint i: in as few domains as possible, on a lattice axis by axis.
 
-    Between ``neighbours`` every message inside a lattice is one hop on a link of its own, as along the ring of a full axis.
+    Between ``neighbours`` on a lattice a message is one hop on a link of its own, as along the ring of a full axis.
     """
     src, dst = traffic.src, traffic.dst
     tier = tier_of(models, src, dst)
     embedded = np.isin(tier, [i for i, one in enumerate(models) if one.hop_alpha_s is not None]) & traffic.neighbours
     messages = Messages(src, dst, size, np.zeros(len(src), dtype=np.int64))
-    busy = np.zeros((len(models), 2))  # on any resource, and on those of an endpoint
+    busy = np.zeros((len(models), 2))  # of each tier: on any resource, on those of endpoints
     for line in totals(models, messages.some(np.flatnonzero(~embedded))):
         seconds = float(line.load.max()) / line.kind.capacity_Bps
         busy[line.tier] = np.maximum(busy[line.tier], [seconds, seconds if line.kind.endpoint else 0.0])

@@ -32,50 +32,35 @@ class PatternError(ColltoolError):
 class Pattern(NamedTuple):
     """``count`` groups of ``group`` ranks each.
 
-    Args:
-        kind: ``block``: consecutive ranks, a new group every ``stride``; ``cyclic``: ranks ``stride`` apart, as round robin over
-            domains leaves them; ``random``: a shuffle by ``seed``, cut in blocks; ``axis``: along one axis of a lattice, ranks
-            ``stride`` apart on the line; ``box``: sub-lattices of ``shape``, first axis fastest.
-        group: ranks in each; all of the fabric (or the axis) when None.
-        count: groups; as many as fit when None.
-        axis: from 1, for ``axis``.
-        stride: ``group`` for ``block``, the farthest that fits for ``cyclic``, 1 for ``axis`` when None.
-        start: ranks left free before the first group (``block``, ``cyclic``).
-        seed: of ``random``.
-        shape: ranks along each axis, for ``box``.
+    Kinds: ``block``: consecutive ranks, a new group every ``stride``; ``cyclic``: ranks ``stride`` apart, as round robin over
+    domains leaves them; ``random``: a shuffle by ``seed``, cut in blocks; ``axis``: along one axis of a lattice, ranks ``stride``
+    apart on the line; ``box``: sub-lattices of ``shape``, first axis fastest.
     """
 
     kind: PatternKind = "block"
-    group: int | None = None
+    group: int | None = None  # None: all of the fabric, or of the axis
     count: int | None = None  # type: ignore[assignment]  # the file's word, over tuple's method
-    axis: int = 1
-    stride: int | None = None
-    start: int = 0
+    axis: int = 1  # from 1
+    stride: int | None = None  # None: ``group`` for block, the farthest that fits for cyclic, 1 for axis
+    start: int = 0  # ranks left free before the first group
     seed: int = 0
-    shape: Ranks = ()
+    shape: Ranks = ()  # ranks along each axis
 
 
 class MapPattern(NamedTuple):
     """Which endpoint each rank sits on.
 
-    Args:
-        kind: ``identity``; ``reverse``; ``cyclic``: round robin over the domains; ``rotate``: position p of domain k moves to
-            p + k, which breaks rails; ``random``: a shuffle by ``seed``.
-        domain: endpoints in a domain, for ``cyclic`` and ``rotate``; those of the innermost tier when None.
-        seed: of ``random``.
+    Kinds: ``identity``; ``reverse``; ``cyclic``: round robin over the domains; ``rotate``: position p of domain k moves to p + k,
+    which breaks rails; ``random``: a shuffle by ``seed``.
     """
 
     kind: MapKind = "identity"
-    domain: int | None = None
+    domain: int | None = None  # endpoints in a domain; None: those of the innermost tier
     seed: int = 0
 
 
 def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
-    """The ranks of each group, out of ``total`` ranks.
-
-    Raises:
-        PatternError: an unknown kind, or groups that do not fit.
-    """
+    """The ranks of each group, out of ``total`` ranks; :class:`PatternError` where they do not fit."""
     if pattern.kind not in KINDS:
         raise PatternError("kind", f"unknown pattern '{clipped(pattern.kind)}'", _known(pattern.kind, KINDS))
     _only_used(pattern)
@@ -105,7 +90,7 @@ _USED: dict[PatternKind, tuple[str, ...]] = {
 
 
 def _only_used(pattern: Pattern) -> None:
-    """A value that the kind has no use for is a mistake, not to be passed over."""
+    """A value that the kind ignores is a mistake."""
     for key, default in Pattern()._asdict().items():
         if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
             kinds = [kind for kind, used in _USED.items() if key in used]
@@ -209,11 +194,7 @@ def _walk(counts: Ranks, steps: Sequence[int]) -> list[int]:
 
 
 def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
-    """The endpoint of every rank of the fabric.
-
-    Raises:
-        PatternError: an unknown kind, or domains that do not fill the fabric.
-    """
+    """The endpoint of every rank of the fabric; :class:`PatternError` where domains do not fill it."""
     total = fabric.ranks
     if pattern.kind not in MAP_KINDS:
         raise PatternError("kind", f"unknown map '{clipped(pattern.kind)}'", _known(pattern.kind, MAP_KINDS))

@@ -11,22 +11,18 @@ from colltool.base.result import Result
 
 
 class GroupCost(NamedTuple):
-    """One group among all. Seconds are those of the bandwidth term at full rate; None without a size.
-
-    ``slowdown``: against the packed ideal; ``interference``: against itself in the same places with nobody else there.
-    ``tail_over_mean``: its busiest port or link over the mean of those of that kind it uses.
-    """
+    """One group among all. Seconds are those of the bandwidth term at full rate; None without a size."""
 
     name: str
     ranks: int
     primitive: Primitive
     algorithm: str
-    slowdown: float
-    interference: float
+    slowdown: float  # against the packed ideal
+    interference: float  # against itself in the same places with nobody else there
     extra_hops: int
     eta_alpha: float
     eta_beta: float
-    tail_over_mean: float
+    tail_over_mean: float  # its busiest port or link over the mean of those of that kind that it uses
     busiest: str
     bytes: float | None
     ideal_s: float | None
@@ -45,7 +41,7 @@ class LinkLoad(NamedTuple):
 
 
 class LinkClassLoad(NamedTuple):
-    """Resources of one kind and direction, for a strip: ``cells`` are the busiest of ``per_cell`` links each, 1 the hottest."""
+    """Resources of one kind and direction, for a heat strip."""
 
     line: str
     links: int
@@ -53,11 +49,11 @@ class LinkClassLoad(NamedTuple):
     busiest: float
     mean: float
     per_cell: int
-    cells: tuple[float, ...]
+    cells: tuple[float, ...]  # the busiest of ``per_cell`` links each; 1 is the hottest link of all
 
 
 class TierEta(NamedTuple):
-    """The coefficients of one tier for a fabric file, of the worst group; β None where the tier bounds no group."""
+    """The coefficients of one tier for a fabric file, from the worst group; β is None where the tier bounds no group."""
 
     tier: str
     alpha: float
@@ -90,7 +86,7 @@ class Contention(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayoutEta(Result):
-    """The coefficients of every tier under a layout, to put in a fabric file."""
+    """The coefficients of every tier under a layout, for a fabric file."""
 
     subject: ClassVar[str] = "contention"
     fabric: str

@@ -1,4 +1,4 @@
-"""A group as its tiers see it, from the endpoints of its members: what a schedule over several tiers has to know."""
+"""How a group sits on its tiers: what a schedule over several tiers has to know."""
 
 from __future__ import annotations
 
@@ -17,17 +17,11 @@ from colltool.schedules.links import Indices
 
 
 class TierSeats(NamedTuple):
-    """A group that takes as many endpoints of every domain.
+    """A group with as many members in every domain."""
 
-    Args:
-        groups: the tiers that it spans, innermost first, each seen alone.
-        whole: all of it seen flat.
-        order: the member on each seat, seats numbered innermost fastest: schedules call members by their seats.
-    """
-
-    groups: tuple[Group, ...]
-    whole: Group
-    order: Indices
+    groups: tuple[Group, ...]  # the tiers that it spans, innermost first, each seen alone
+    whole: Group  # all of it seen flat
+    order: Indices  # the member on each seat, innermost fastest; schedules number members by seat
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -35,10 +29,7 @@ class TierSeats(NamedTuple):
 
 
 def tier_seats(fabric: Fabric, ends: Indices) -> TierSeats:
-    """How the members of a group sit on the tiers of a fabric.
-
-    Args:
-        ends: the endpoint of each member, shape (N,).
+    """How the members of a group, at endpoints ``ends`` of shape (N,), sit on the tiers of a fabric.
 
     Raises:
         ColltoolError: domains that hold unlike numbers of members, or a part of a lattice that is not whole axes.
@@ -72,7 +63,7 @@ def _whole(groups: Sequence[Group]) -> Group:
 
 
 def _stride(tier: Tier, units: Indices) -> int:
-    """From one member's endpoint to the next on a lattice, whose links ask for it; 1 elsewhere. Shape (domains, members)."""
+    """Endpoints from one member to the next on a lattice; 1 elsewhere. ``units`` has shape (domains, members)."""
     kind, count = capabilities_of(tier), units.shape[1]
     if not kind.axes:
         return 1

@@ -1,4 +1,4 @@
-"""All-to-alls that are not uniform: a traffic matrix, hot destinations, shares by Zipf's law."""
+"""All-to-alls that are not uniform: a traffic matrix, hot destinations, or shares by Zipf's law."""
 
 import math
 from collections.abc import Sequence
@@ -15,24 +15,16 @@ from colltool.congestion.traffic import Traffic
 from colltool.schedules.links import Floats
 
 MOST_ZIPF = 100
-LEAST_BYTES = 1e-9
-"""Mean bytes of a matrix below which its shares drown in rounding."""
+LEAST_BYTES = 1e-9  # mean of a matrix, below which its shares drown in rounding
 
 
 class Skew(NamedTuple):
-    """How an all-to-all leaves the uniform one: at most one of them.
+    """At most one of ``matrix``, ``hot`` and ``zipf``; none is uniform."""
 
-    Args:
-        matrix: bytes from row to column, N x N; the diagonal stays at home and does not count.
-        hot: the mean's multiple that each hot destination gets; the others share the rest alike.
-        hot_members: which members are hot.
-        zipf: s: destination k (from 0) gets a share in proportion to (k+1)^-s.
-    """
-
-    matrix: Sequence[Sequence[float]] | Floats | None = None
-    hot: float | None = None
+    matrix: Sequence[Sequence[float]] | Floats | None = None  # bytes from row to column, N x N; the diagonal does not count
+    hot: float | None = None  # the mean's multiple that each hot destination gets; the others share the rest alike
     hot_members: Sequence[int] = (0,)
-    zipf: float | None = None
+    zipf: float | None = None  # s: destination k (from 0) gets a share in proportion to (k+1)^-s
 
     @property
     def given(self) -> bool:
@@ -40,12 +32,9 @@ class Skew(NamedTuple):
 
 
 def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
-    """The traffic of a skewed all-to-all and the sizes of the uniform one that moves as many bytes, pair by pair.
+    """The traffic of a skewed all-to-all, and the sizes of the uniform one that moves as many bytes, pair by pair.
 
     Both in units of M: every rank sends M in all, its own share included; under a matrix M is :func:`mean_bytes`.
-
-    Raises:
-        ColltoolError: a matrix of another shape or with entries that are no bytes, weights that no distribution has.
     """
     if skew.matrix is not None:
         sizes = _of_shape(_as_matrix(skew.matrix), ranks) / mean_bytes(skew)
@@ -58,11 +47,7 @@ def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
 
 
 def mean_bytes(skew: Skew) -> float:
-    """M of the uniform all-to-all that moves as many bytes as the matrix: its sum off the diagonal over N - 1.
-
-    Raises:
-        ColltoolError: a matrix that is not square, with entries that are no bytes, or that moves nothing.
-    """
+    """M of the uniform all-to-all that moves as many bytes as the matrix: its sum off the diagonal over N - 1."""
     matrix = _as_matrix(skew.matrix)
     if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
         shape = "x".join(map(str, matrix.shape)) or "a single number"

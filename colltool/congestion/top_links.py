@@ -1,4 +1,4 @@
-"""The hottest links, the load of every link, and lines of links for a heat strip."""
+"""The hottest links, the load of every link, and link classes for a heat strip."""
 
 from __future__ import annotations
 
@@ -18,23 +18,13 @@ CELLS = 64
 
 
 class Heat:
-    """The links of all lines, filled line by line.
-
-    Args:
-        models: of every tier.
-        ideal_s: the ideal of each group, shape (groups,).
-        per_link: keep every loaded resource, not only the hottest.
-
-    Attributes:
-        loaded, shared: resources with a load, and those with loads of several groups.
-        tiers: those in use.
-    """
+    """Filled class by class; ``ideal_s`` is each group's, ``per_link`` keeps every loaded resource."""
 
     def __init__(self, models: Sequence[LinkModel], ideal_s: Floats, *, per_link: bool) -> None:
         self.models, self.ideal_s, self.per_link = models, ideal_s, per_link
         self._links: list[tuple[float, LinkLoad]] = []
-        self.loaded = self.shared = 0
-        self.tiers: set[int] = set()
+        self.loaded = self.shared = 0  # resources that carry anything, and those that several groups load
+        self.tiers: set[int] = set()  # those in use
         self._hottest_s = 0.0
         self._strips: list[tuple[LinkClassLoad, Floats]] = []
 
@@ -83,7 +73,7 @@ class Heat:
         self._strips.append((one, cells))
 
     def hottest(self) -> tuple[LinkLoad, ...]:
-        """The hottest resources, hottest first; of equals the first of the wiring."""
+        """Hottest first; equal ones in the order of the wiring."""
         ordered = sorted(self._links, key=lambda one: -float(f"{one[0]:.9e}"))
         return tuple(link for _, link in ordered[:HOTTEST])
 
@@ -92,7 +82,7 @@ class Heat:
         return tuple(link for _, link in self._links) if self.per_link else ()
 
     def lines(self) -> tuple[LinkClassLoad, ...]:
-        """Every line of the tiers in use, cut in cells for a strip, 1 the hottest."""
+        """Every class of the tiers in use, cut in cells for a strip, 1 the hottest."""
         return tuple(one._replace(cells=tuple((cells / self._hottest_s).tolist())) for one, cells in self._strips)
 
 
@@ -104,54 +94,33 @@ _WAYS = (" out", " in", " +", " -")
 
 
 class Flow(NamedTuple):
-    """Groups that send alike.
+    """Groups that send alike."""
 
-    Args:
-        traffic: between members of a group, sizes in units of M.
-        groups: the members of each, as ranks of the fabric.
-        bytes: M of each.
-        by: the number of who sends it, to be told apart.
-    """
-
-    traffic: Traffic
-    groups: Sequence[Sequence[int]]
-    bytes: Sequence[float]
-    by: int
+    traffic: Traffic  # between members of a group, in units of M
+    groups: Sequence[Sequence[int]]  # the members of each, as ranks of the fabric
+    bytes: Sequence[float]  # M of each
+    by: int  # number of who sends it, to be told apart
 
 
 class BusyLink(NamedTuple):
-    """The busiest link of a kind, the worse of its two directions.
-
-    Args:
-        tier: of it.
-        kind: ``ports``, ``leaf links``, ``axis 1``.
-        link: as ``contention`` names it.
-        bytes: that it carries.
-        rate_Bps: at which it carries them, without contention.
-        over_mean: its bytes over the mean of those of its kind and direction that carry any.
-        by: (number of who sends, bytes), the largest first.
-    """
+    """The busiest link of a kind, the worse of its two directions."""
 
     tier: str
-    kind: str
-    link: str
+    kind: str  # ``ports``, ``leaf links``, ``axis 1``
+    link: str  # as ``contention`` names it
     bytes: float
-    rate_Bps: float
-    over_mean: float
-    by: tuple[tuple[int, float], ...]
+    rate_Bps: float  # without contention
+    over_mean: float  # its bytes over the mean of the loaded links of its kind and direction
+    by: tuple[tuple[int, float], ...]  # (number of who sends, bytes), the largest first
 
     @property
     def busy_s(self) -> float:
-        """Seconds that it takes for them at its full rate."""
+        """At its full rate."""
         return self.bytes / self.rate_Bps
 
 
 def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]:
-    """The busiest link of each kind, innermost tier first.
-
-    Raises:
-        ColltoolError: a full mesh of too many links to follow.
-    """
+    """The busiest link of each kind, innermost tier first."""
     models = link_models(fabric)
     found: dict[tuple[str, str], BusyLink] = {}
     for line in totals(models, _messages(flows)):

@@ -1,8 +1,8 @@
 """Who sends how many bytes to whom: the traffic of a collective's algorithm, all its steps added up.
 
-It follows from the routes of the algorithm's formula, so that groups of a million ranks need no execution. Bytes are in units of
-M, as the primitive counts it; members are numbered 0 .. N-1 in the order of their group. Adding up steps keeps what a link
-carries in all and loses when: a schedule whose steps load different links in turn waits longer than the busiest sum says.
+It follows from the routes of the formula, so that groups of a million ranks need no execution. Bytes are in units of M, members
+are numbered 0 .. N-1 in group order. The sums lose timing: a schedule whose steps load different links in turn takes longer
+than the busiest sum says.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,7 @@ from colltool.schedules.links import Floats, Indices
 
 assert _filled
 
-MOST_MESSAGES = 2**21
-"""Pairs that a run follows: beyond it, minutes and gigabytes."""
+MOST_MESSAGES = 2**21  # pairs that a run follows: beyond it, minutes and gigabytes
 
 _MODELLED = {
     AR: ("ring", "dim-ring", "one-shot", "two-shot", "recursive-doubling", "rabenseifner"),
@@ -38,7 +37,7 @@ _MODELLED = {
 
 
 class Traffic(NamedTuple):
-    """Messages between members, shape (m,) each; ``neighbours``: laid out well, each is one hop on links of its own."""
+    """Messages between members, shape (m,) each; ``neighbours``: laid out well, each is one hop on a link of its own."""
 
     src: Indices
     dst: Indices
@@ -47,25 +46,18 @@ class Traffic(NamedTuple):
 
 
 class SubLattice(NamedTuple):
-    """A group that fills a box of a torus or mesh.
+    """A group that fills a box of a torus or mesh."""
 
-    Args:
-        members: by their coordinates, the last axis first.
-        rings: of each of those axes, whether its lines close.
-    """
-
-    members: Indices
-    rings: tuple[bool, ...]
+    members: Indices  # by their coordinates, the last axis first
+    rings: tuple[bool, ...]  # whether lines along each of those axes close
 
 
 class Members(NamedTuple):
-    """A group as its traffic sees it: N, how its members stand on a lattice, for an algorithm that goes by its axes, and how they
-    sit on the tiers, for one that is known by its schedule.
-    """
+    """A group as its traffic sees it."""
 
     ranks: int
-    lattice: SubLattice | None = None
-    seated: TierSeats | None = None
+    lattice: SubLattice | None = None  # for algorithms that go by its axes
+    seated: TierSeats | None = None  # on the tiers, for algorithms known by their schedule
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -75,19 +67,12 @@ class Members(NamedTuple):
 
 
 class TrafficRow(NamedTuple):
-    """An algorithm whose traffic is known.
-
-    Args:
-        maker: its traffic.
-        dense: every member sends straight to every other.
-        by_axes: it needs to know how its members stand on a lattice.
-        seats: how its members sit on the tiers of a fabric, by their endpoints, where it needs to know that.
-    """
+    """An algorithm whose traffic is known."""
 
     maker: Callable[[Members, Primitive], Traffic]
-    dense: bool = False
-    by_axes: bool = False
-    seats: Callable[[Fabric, Indices], TierSeats] | None = None
+    dense: bool = False  # every member sends straight to every other
+    by_axes: bool = False  # it needs ``Members.lattice``
+    seats: Callable[[Fabric, Indices], TierSeats] | None = None  # how members sit, where it needs ``Members.seated``
 
 
 def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
@@ -103,11 +88,7 @@ def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
 
 
 def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
-    """As :func:`listed`.
-
-    Raises:
-        ColltoolError: no such algorithm, or one whose traffic is not modelled.
-    """
+    """As :func:`listed`, or an error that says what is modelled."""
     known = modelled(primitive)
     if not isinstance(algorithm, str):
         raise ColltoolError(f"expected the name of an algorithm, got {algorithm!r}", argument="algorithm", fix=", ".join(known))
@@ -130,21 +111,16 @@ def default_of(primitive: Primitive) -> str:
 
 
 def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
-    """The traffic of one collective.
-
-    Raises:
-        ColltoolError: no such algorithm, one whose traffic is not modelled, or a group that it cannot run on.
-    """
     return row_of(primitive, algorithm).maker(members, primitive)
 
 
 def messages_of(row: TrafficRow, ranks: int) -> int:
-    """About how many pairs :func:`traffic` would list, before it lists them."""
+    """About how many pairs the row's maker would list."""
     return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 
 
 def _by_route(name: str, members: Members, primitive: Primitive) -> Traffic:
-    """To whom each part of the formula sends, and how much; rounds with the same partner are one message."""
+    """Sends by the parts of the formula; rounds with the same partner are one message."""
     n, row = members.ranks, find(primitive, name)
     reason = next((reason for check in row.requires if (reason := check(Group(n, "star")))), None)
     if reason:
@@ -179,9 +155,7 @@ def _by_route(name: str, members: Members, primitive: Primitive) -> Traffic:
 
 
 def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
-    """A reduce-scatter along each axis in turn, the payload shrinking by each; an all-gather is that backwards, every message
-    the other way; an all-reduce is both.
-    """
+    """A reduce-scatter along each axis in turn, the payload shrinking; an all-gather is that backwards, an all-reduce both."""
     if members.lattice is None:
         what = "dim-ring needs a group that fills a sub-lattice of a torus or mesh"
         raise ColltoolError(what, argument="algorithm", fix=f"{given('algorithm', 'ring')} runs on any group")
@@ -202,7 +176,7 @@ def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
 
 
 def _reduce_scatter_along(d: int, *, ring: bool) -> tuple[Floats, Floats]:
-    """What each link of a line of d places carries upwards and downwards, in units of what a place holds at first.
+    """Bytes up and down each link of a line of d places, in units of what a place holds at first.
 
     A ring takes every block but one's own upwards. On an open line the sums of a block flow to its place from both ends.
     """

@@ -1,7 +1,6 @@
 """What a collective really sends: the messages of its executed schedule, added up by sender and receiver.
 
-The schedules are those that ``verify`` runs against the formulas. Where a library sends over all NICs of a domain at once, or
-phase after phase over the tiers, its messages are put together here from those of one tier.
+Rings over all NICs of a domain, and compositions over several tiers, are put together from the messages of one tier.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from colltool.schedules.full_mesh import paths
 from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Program, Step, effort, maker
 
-MOST_WORK = 20_000_000
-"""Messages of a schedule that are followed: seconds of work."""
+MOST_WORK = 20_000_000  # messages of a schedule that are followed: seconds of work
 _AT_ONCE = 1_000_000
 
 
@@ -36,12 +34,9 @@ class Unscheduled(Exception):
 
 
 def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence[Group], whole: Group) -> Traffic:
-    """The messages between the members of one group, members numbered innermost fastest, sizes in units of M.
+    """The messages between the members of one group, numbered innermost fastest, in units of M.
 
-    Args:
-        primitive, choice: what runs.
-        groups: the tiers that the group spans, innermost first, each seen alone.
-        whole: all of it seen flat.
+    ``groups`` are the tiers that it spans, innermost first, each seen alone; ``whole`` is all of it seen flat.
 
     Raises:
         Unscheduled: an algorithm without a schedule here, or one of too many messages.
@@ -63,11 +58,7 @@ def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence
 
 
 def scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
-    """The messages of one registered algorithm on one group.
-
-    Raises:
-        Unscheduled: no schedule, or one of too many messages.
-    """
+    """The messages of one registered algorithm on one group; raises :class:`Unscheduled`."""
     make = maker(primitive, name)
     if make is None:
         raise Unscheduled(f"no schedule is written for {name}")
@@ -95,7 +86,7 @@ def _summed(program: Program) -> Traffic:
 
 
 def _added_up(program: Program) -> Floats:
-    """Bytes of every pair of nodes, shape (nodes * nodes,); many steps at a time."""
+    """Bytes of every pair of nodes, shape (nodes * nodes,), in blocks of steps."""
     total = np.zeros(program.nodes**2)
     held: list[Step] = []
     for batch in program.batches:
@@ -113,15 +104,15 @@ def _of_pairs(steps: Sequence[Step], program: Program) -> Floats:
 
 
 def _through_switch(loads: Floats, ranks: int) -> Traffic:
-    """What goes up into a switch and comes down as messages to the next member: they load every port, and the border of every
-    domain once each way, as what is reduced below it does. A port's busier direction stands for both.
+    """What passes a switch, as messages to the next member: the same load on every port, and on the border of every domain
+    once each way, as of what is reduced below it. A port's busier direction stands for both.
     """
     up, down = loads[:ranks, ranks:].sum(axis=1), loads[ranks:, :ranks].sum(axis=0)
     return neighbours(ranks, float(max(up.max(), down.max())))
 
 
 def _in_tier(own: Traffic, sizes: Sequence[int], tier: int, payload: float, *, leaders: bool) -> Traffic:
-    """The messages of one tier's phase in all of its instances at once; with ``leaders``, of the first inside each alone."""
+    """One tier's phase in all of its instances at once; with ``leaders`` of the first rank behind each endpoint alone."""
     inside, outside = prod(sizes[:tier]), prod(sizes[tier + 1 :])
     within = np.arange(1 if leaders else inside)
     above = np.arange(outside) * inside * sizes[tier]
@@ -131,9 +122,7 @@ def _in_tier(own: Traffic, sizes: Sequence[int], tier: int, payload: float, *, l
 
 
 def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> Traffic:
-    """A ring for every NIC of a domain, each with its share: a share out of each NIC, and inside all of it between neighbours,
-    or where pairs have links of their own ``spread`` over these.
-    """
+    """A ring for every NIC of a domain, with a share each; inside, all of it between neighbours or ``spread`` over pair links."""
     nics, domains = sizes[0], prod(sizes[1:])
     size = (2 if primitive is AR else 1) * (prod(sizes) - 1) / prod(sizes)
     ends = [nics, domains]
@@ -142,7 +131,7 @@ def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> 
 
 
 def _on_paths(ranks: int, size: float) -> Traffic:
-    """Paths through all members that share out the links between them, so much on all of them together."""
+    """``size`` over paths through all members that share out the links between them."""
     ways = paths(ranks)
     return Traffic(ways[:, :-1].ravel(), ways[:, 1:].ravel(), np.full(ways[:, 1:].size, size / len(ways)))
 
@@ -154,11 +143,7 @@ def _together(parts: Sequence[Traffic]) -> Traffic:
 
 
 def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
-    """The row of an algorithm or composition that has a schedule; None of any other.
-
-    Raises:
-        ColltoolError: a text that names nothing.
-    """
+    """The row of an algorithm or composition that has a schedule; None of any other."""
     choice = parse_choice(algorithm)
     composed = choice.base in _composed(primitive)
     if not composed and choice.base != "multi-rail-ring" and maker(primitive, choice.base) is None:
@@ -183,7 +168,7 @@ def _composed(primitive: Primitive) -> list[str]:
 
 
 def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
-    """Flat schedules go from member to member as the group lists them; on a lattice, from place to place."""
+    """Flat schedules go from member to member in the group's order; on a lattice, from place to place."""
     lattice = any(capabilities_of(tier).axes for tier in fabric.tiers)
     try:
         sits = tier_seats(fabric, ends)
@@ -195,11 +180,7 @@ def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
 
 
 def _check(primitive: Primitive, choice: Choice, sits: TierSeats) -> None:
-    """Refuses what cannot run on these seats.
-
-    Raises:
-        ColltoolError: one tier only, another number of names than tiers, an unknown name, or one that cannot run there.
-    """
+    """Refuse what cannot run on these seats."""
     if choice.base not in _composed(primitive):
         row = find(primitive, choice.base, _composed(primitive))
         _refuse(row.name, row.why_not(row.on(sits.whole, choice)))

@@ -1,1 +1,1 @@
-"""From a YAML text to checked records, every error at its line."""
+"""YAML definitions to checked records, every error at its line."""

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a definition, in plain words: what was found, what is accepted, the nearest valid key."""
+"""pydantic's errors in plain words: what was found, what is accepted, the nearest valid key."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ _SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
 _UNITS = {"length": "m", "energy": "pJ/bit", "power": "W", "energy price": "/kWh"}
 """The unit that a bare number probably has."""
 _SECONDS_BELOW = 1e-3
-"""A bare time below it is in seconds: nobody means a thousandth of a microsecond."""
+"""Below it a bare time is taken for seconds: nobody means a thousandth of a microsecond."""
 _MOST_LOOKED_AT = 20 * MOST  # several may be of one value
 
 
 def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any]) -> list[Finding]:
-    """Each thing that pydantic found wrong with ``data``, once, without those that only follow from another.
-
-    At most a little over ``MOST``: enough to tell that there are more.
-    """
+    """Each mistake in ``data`` once, without those that only follow from another; stops soon after ``MOST``."""
     told = error.errors(include_url=False)[:_MOST_LOOKED_AT]
     raw = [(item, *path_of(model, item["loc"], data)) for item in told if not _is_echo(item)]
     unknown = {path for item, path, _ in raw if item["type"] == "extra_forbidden"}
@@ -128,7 +125,7 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
 
 
 def _as_number(spot: Spot, number: float, unit: str) -> str:
-    """``80%``, ``3:1`` or ``2x`` as a number that the place takes: where it is from 1, 30% are what is above it."""
+    """``80%``, ``3:1`` or ``2x`` as a number within bounds; where those start at 1, 30% is 1.3."""
     value = number / 100 if unit == "%" else number
     if unit == "%" and value < spot.least == 1:
         value += 1
@@ -136,12 +133,12 @@ def _as_number(spot: Spot, number: float, unit: str) -> str:
 
 
 def _is_echo(item: Any) -> bool:
-    """A list counted as too short only because pydantic dropped the items it found wrong."""
+    """A list counted as too short only because pydantic dropped its invalid items."""
     return bool(item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"])
 
 
 def _instead(model: type[BaseModel], path: KeyPath, data: Any) -> KeyPath | None:
-    """The key that another kind gives in place of the last one of ``path``: ``shape`` for ``size`` and the other way round."""
+    """The key that another kind has in place of the last one of ``path``: ``shape`` for ``size`` and vice versa."""
     around = spot_at(model, path[:-1], data)
     if not path or around is None or not around.tag:
         return None

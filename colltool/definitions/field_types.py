@@ -1,7 +1,4 @@
-"""The values of definitions: quantities with units, counts, names and texts, each with its bounds and the words for them.
-
-Numbers are SI once validated: bytes, seconds, bytes/s.
-"""
+"""Field types of definitions: quantities, counts, names and texts with their bounds and the words for them; SI once validated."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ MAX_LISTED = 200  # names in one list
 
 
 def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
-    """What a parser of ``units`` or ``primitives`` makes of a value; raises its refusal as ``Slips``."""
+    """Call a parser of ``units`` or ``primitives`` and raise its error as ``Slips``."""
     try:
         return parse(value)
     except ColltoolError as error:
@@ -48,7 +45,7 @@ def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _with_unit(parse: Callable[[Any], float]) -> BeforeValidator:
-    """Of a quantity that is nothing without its unit."""
+    """A quantity that is ambiguous without its unit."""
 
     def read(value: Any) -> float:
         if not isinstance(value, str):

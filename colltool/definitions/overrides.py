@@ -1,4 +1,4 @@
-"""What-if overrides of any definition: ``KEY=VALUE`` options, or a mapping of Python's, put into its data before it is read."""
+"""What-if overrides of any definition, as ``KEY=VALUE`` options or a mapping, applied to its data before validation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from colltool.definitions.source import read_value
 from colltool.definitions.source_map import KeyPath, from_mapping
 
 Overrides = Sequence[str] | Mapping[str, Any]
-"""``KEY=VALUE`` each, a later one wins; or values by key, of which a text is read as a file's would be."""
+"""``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML."""
 
 MOST_SHOWN = 200
 
 
 class Override(NamedTuple):
-    """One override: what errors call it, its key and value as text, the key path that it sets, and the argument that gave it."""
+    """One override as made; ``where`` is what errors call it, ``argument`` the one that gave it."""
 
     where: str
     key: str
@@ -31,14 +31,7 @@ class Override(NamedTuple):
 
 
 class Shorthand(NamedTuple):
-    """What may be left out of a key: ``nvlink.alpha`` is ``tiers.nvlink.alpha``.
-
-    Args:
-        items: the top-level key of a list of named things, such as ``tiers``; empty for none.
-        item: one of them, for errors: ``tier``.
-        example: an override, for errors.
-        argument: that gives them, for errors.
-    """
+    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``; the rest is for errors."""
 
     items: str = ""
     item: str = ""
@@ -49,7 +42,7 @@ class Shorthand(NamedTuple):
 def apply(
     model: type[BaseModel], data: dict[str, Any], overrides: Overrides, short: Shorthand
 ) -> tuple[dict[str, Any], list[Override], list[ColltoolError]]:
-    """The data with each override put in, the overrides made, and the errors of those that could not be."""
+    """The data with the overrides put in, those that were made, and the errors of the others."""
     pairs = _pairs(overrides, short.argument)
     if not pairs:
         return data, [], []
@@ -61,18 +54,14 @@ def apply(
 
 
 def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
-    """What errors call each override, its key, and its value: text, a Python value, or None."""
+    """For each override the words for errors, its key, and its value: text, a Python value, or None."""
     if isinstance(overrides, Mapping):
         return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
     return [(_called(option, argument), *_split(option)) for option in texts_of(overrides)]
 
 
 def texts_of(overrides: Any) -> list[str]:
-    """Overrides that are no mapping as a list; None is none.
-
-    Raises:
-        ColltoolError: something else.
-    """
+    """Overrides that are no mapping as a list; refuses anything but texts."""
     if overrides is None:
         return []
     listed = isinstance(overrides, Sequence | Set | Iterator) and not isinstance(overrides, str | bytes)
@@ -135,7 +124,7 @@ class _Setter:
         return path
 
     def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Sets the end of a path; where one value may stand for a mapping, beside the keys already there."""
+        """Sets the end of a path; where a plain value may stand for a mapping, beside the keys already there."""
         step, key = path[-1], self._plain_key(path)
         before = target.get(step) if key else None
         if before is None or isinstance(plain, list):
@@ -146,7 +135,7 @@ class _Setter:
         return (*path, key) if given is not plain else path
 
     def _plain_key(self, path: KeyPath) -> str:
-        """The key that a plain value at a path stands for; empty for none."""
+        """The key that a plain value at a path is short for, else empty."""
         spot = spot_at(self.model, path, self.data)
         return spot.accepted.plain if spot and spot.accepted else ""
 
@@ -157,7 +146,6 @@ class _Setter:
         return source.data["value"]
 
     def _spelt_out(self, parts: list[str]) -> list[str]:
-        """The parts of a key from the top of the file: ``nvlink.alpha`` is short for ``tiers.nvlink.alpha``."""
         top = keys_at(self.model, (), self.data)
         item, names = self.short.item, [name for name in _names(self.data.get(self.short.items)) if name]
         if len(parts) > 1 and parts[0] in names:
@@ -195,7 +183,7 @@ class _Setter:
         raise self._error(f"unknown {kind} {shown(part)}", f"{nearest(part, known)} known: {', '.join(known)}".strip())
 
     def _new_mapping(self, path: KeyPath) -> dict[str, Any]:
-        """A mapping for a part that the file leaves out, such as ``eta``; a list has to be there to be changed."""
+        """A mapping for a part that the file leaves out, such as ``eta``; lists must be there to be changed."""
         if path == (self.short.items,):
             raise self._error(f"the file has no {path[0]}", "only those that it gives can be changed")
         if path[0] == self.short.items and path[2:] == ("levels",):
@@ -208,7 +196,7 @@ class _Setter:
 
 
 def spelt(value: str) -> str:
-    """A shape as people write it, ``8x8x4``, as a file has it; anything else as it is."""
+    """``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
     sizes = value.strip().split("x")
     return f"[{', '.join(sizes)}]" if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes) else value
 
@@ -218,7 +206,6 @@ def _text(value: Any) -> str:
 
 
 def _names(items: Any) -> list[str]:
-    """The names of a list of tiers or levels, empty where there is none."""
     if not isinstance(items, list):
         return []
     return [str(item.get("name", "")) if isinstance(item, dict) else "" for item in items]

@@ -1,10 +1,8 @@
-"""The one reader of definitions: a YAML file or a mapping of Python's becomes a pydantic model, or every error at its place.
+"""The one reader of definitions: YAML or a mapping becomes a pydantic model, or a report with every error at its place.
 
-A kind of definition (fabric, ladder, layout) is a model and a line that names its shorthand:
-
-    reading = read(LadderFile, text, "mine.yaml", ["size=1MB"])
-    if reading.sound(("rungs",)): ...           # checks beyond the model add what they find, with reading.refuse
-    ladder = reading.result()                   # the model, or ManyErrors in the order of the file, then of the overrides
+reading = read(LadderFile, text, "mine.yaml", ["size=1MB"])
+if reading.sound(("rungs",)): ...           # checks beyond the model add what they find with reading.refuse
+ladder = reading.result()                   # the model, or ManyErrors
 """
 
 from __future__ import annotations
@@ -43,9 +41,9 @@ class _PlacedError(NamedTuple):
 
 
 class Reading(Generic[M]):
-    """A definition as far as it was read: ``source`` with its places, ``data`` with overrides applied, and what was refused.
+    """A definition after validation: its ``source``, the ``data`` with overrides applied, and the errors so far.
 
-    ``overrides``: key and value as text, the last of each key. ``model``: None where something was refused.
+    ``overrides``: key and value as text, the last of each key. ``model``: None if validation failed.
     """
 
     def __init__(self, kind: type[M], source: Source, data: dict[str, Any], applied: list[Override]) -> None:
@@ -65,15 +63,15 @@ class Reading(Generic[M]):
                     self._add(finding)
 
     def sound(self, path: KeyPath) -> bool:
-        """Whether nothing was refused at a path, above or below it: the data there has the types of the model."""
+        """Whether nothing at, above or below a path was refused, so that its data has the types of the model."""
         return path not in self._around and not any(path[:end] in self._refused for end in range(len(path)))
 
     def refuse(self, path: KeyPath, what: str, fix: str = "", *, about_key: bool = False) -> None:
-        """Adds what a check beyond the model found."""
+        """Add an error that the model cannot find."""
         self._add(Finding(path, what, fix, about_key))
 
     def pass_on(self, path: KeyPath, error: ColltoolError) -> None:
-        """Adds an error with a place of its own, as of another file, where this one names it."""
+        """Add an error that has its own place, such as in another file named here."""
         self._put(path, self.source.position(path), error)
 
     @property
@@ -82,11 +80,7 @@ class Reading(Generic[M]):
         return len(self._placed) > MOST
 
     def result(self) -> M:
-        """The model.
-
-        Raises:
-            ManyErrors: everything that was refused, in the order of the file, then of the overrides.
-        """
+        """The model; raises ManyErrors, in the order of the file, then of the overrides, if anything was refused."""
         if self._placed:
             errors = [one.error for one in sorted(self._placed, key=lambda one: one.order)]
             more = [ColltoolError(MORE, where=printable(self.source.name))] if len(errors) > MOST else []
@@ -101,11 +95,11 @@ class Reading(Generic[M]):
             self._around |= {path[:end] for end in range(len(path) + 1)}
 
     def _covered(self, path: KeyPath) -> bool:
-        """Whether a value here or around it was refused by the parser."""
+        """Whether the parser already refused a value here or around it."""
         return any(isinstance(value_at(path[:end], self.data), Refused) for end in range(len(path) + 1))
 
     def _add(self, finding: Finding) -> None:
-        """A finding as an error at the override that set the value, else at its line and column."""
+        """Report at the override that set the value, else at its line and column."""
         path, what, fix = finding.path, printable(finding.what), _printable(finding.fix)
         for number, override in reversed(list(enumerate(self.applied))):
             above = override.path[: len(path)] == path
@@ -123,18 +117,14 @@ class Reading(Generic[M]):
 
 
 def _printable(text: str) -> str:
-    """On one line, with the marks of :func:`colltool.base.errors.given` kept."""
+    """Escapes control characters, but keeps the marks of :func:`colltool.base.errors.given`."""
     return "".join(piece if piece in MARKS else printable(piece) for piece in re.split(f"([{MARKS}])", text))
 
 
 def read(
     kind: type[M], content: str | Mapping[str, Any], name: str = "", overrides: Overrides = (), short: Shorthand | None = None
 ) -> Reading[M]:
-    """A definition as far as it holds, from YAML or a mapping; errors call the file ``name``, keys may omit ``short``.
-
-    Raises:
-        ColltoolError: not YAML, empty, no mapping, too deep, too large.
-    """
+    """Read YAML text or a mapping; raises at once only for what is no YAML, empty, no mapping, too deep or too large."""
     source, problems = from_mapping(content) if isinstance(content, Mapping) else scan(content, name)
     data, applied, unusable = apply(kind, source.data, overrides, short or Shorthand())
     reading = Reading(kind, source, data, applied)
@@ -154,9 +144,9 @@ FILES = {
 
 
 def json_schema(model: type[BaseModel], word: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of one of :data:`FILES`, for editors: completion and checks while typing.
+    """The JSON Schema (draft 2020-12) of one of :data:`FILES`, for editors.
 
-    It knows keys, types, bounds and units; ties between values (groups that nest, names that differ) only the reader checks.
+    It covers keys, types, bounds and units; relations between values (nested groups, distinct names) only the reader checks.
     """
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

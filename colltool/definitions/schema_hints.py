@@ -1,9 +1,8 @@
-"""What a definition's model accepts, in words that stand with its fields, and how a validator refuses.
+"""What the fields of a model accept, in words, and how a validator refuses.
 
     Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), Accepted("a time from 0.1 ns to 1 s", "time")]
 
-``Accepted`` is plain metadata to pydantic. A :class:`Spot` walks a model beside the data of a file: which field stands at a key
-path, what it accepts, which keys it may have.
+A :class:`Spot` walks a model beside the data of a file: the field at a key path, what it accepts, the keys it may have.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from colltool.definitions.source_map import KeyPath, value_at
 
 @dataclass(frozen=True)
 class Accepted:
-    """What a field accepts, in ``words`` behind "expected": ``a time from 0.1 ns to 1 s, such as 0.5us``.
+    """Metadata of a field: ``words`` follow "expected" in errors, as in ``a time from 0.1 ns to 1 s, such as 0.5us``.
 
-    ``kind``: of a quantity or text, to hint at a missing unit or quotes. ``instead``: the key that other kinds of the same thing
-    have in its place. ``plain``: of a mapping that may be a single value, the key of that value; overrides of both add up.
+    ``kind``: to hint at a missing unit or quotes. ``instead``: the key that other kinds of the same thing have in its place.
+    ``plain``: the key that a single value stands for, where a mapping may be given as one; overrides of both add up.
     """
 
     words: str
@@ -35,7 +34,7 @@ class Accepted:
 
 
 class Slip(NamedTuple):
-    """One thing that a validator refuses: the words, the cure, and the key path from the validated part down to it."""
+    """One mistake that a validator found: the words, the fix, and the key path from the validated part to it."""
 
     what: str
     fix: str = ""
@@ -43,7 +42,7 @@ class Slip(NamedTuple):
 
 
 class Slips(ValueError):
-    """What a validator raises: everything it found, each at its own key."""
+    """Raised by a validator: all its mistakes, each at its own key."""
 
     def __init__(self, *slips: Slip) -> None:
         self.slips = slips
@@ -51,7 +50,7 @@ class Slips(ValueError):
 
 
 class Spot(NamedTuple):
-    """A place of a model: its type (bare, without None), the words for it, the key that tells its kinds apart, and its bounds."""
+    """A place in a model: its bare type, the words for it, a union's discriminator, and its bounds."""
 
     annotation: Any
     accepted: Accepted | None = None
@@ -72,7 +71,7 @@ class Spot(NamedTuple):
 
     @property
     def kinds(self) -> dict[str, type[BaseModel]]:
-        """The models of a union that a key tells apart, by its value."""
+        """The models of a discriminated union by tag value."""
         models = _members(self.annotation) if self.tag else ()
         return {word: model for model in models for word in get_args(model.model_fields[self.tag].annotation)}
 
@@ -81,7 +80,7 @@ class Spot(NamedTuple):
         return len(_members(self.annotation)) > 1
 
     def branch(self, value: Any) -> Spot | None:
-        """The member of a union that a value means, by its tag or its kind."""
+        """The member of a union that fits a value, by its tag or its shape."""
         if self.tag:
             word = value_at((self.tag,), value)
             model = self.kinds.get(word) if isinstance(word, str) else None
@@ -91,7 +90,7 @@ class Spot(NamedTuple):
 
     @property
     def of_number(self) -> Spot:
-        """The number of several types."""
+        """The numeric member of a union, else itself."""
         members = map(spot_of, _members(self.annotation)) if self.is_union else ()
         return next((one for one in members if one.annotation in (int, float)), self)
 
@@ -107,12 +106,11 @@ class Spot(NamedTuple):
         return isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
 
     def model(self, value: Any) -> type[BaseModel] | None:
-        """The model that a mapping is, if any."""
         spot = self.branch(value) if self.is_union else self
         return spot.annotation if spot and spot.is_model else None
 
     def down(self, step: str | int, value: Any) -> Spot | None:
-        """One key or item further, in the data ``value``."""
+        """The place one key or item further; ``value`` is the data here."""
         if self.is_union:
             member = self.branch(value)
             return member.down(step, value) if member else None
@@ -127,7 +125,7 @@ class Spot(NamedTuple):
 
 
 def spot_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Spot:
-    """The place that a type stands for; what is said farther out goes before what is said within."""
+    """The place of a type; outer metadata goes before inner."""
     accepted, (least, most) = _last(metadata), _bounds(metadata)
     while True:
         members = _members(annotation)
@@ -144,7 +142,7 @@ def spot_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Spo
 
 
 def spot_at(model: type[BaseModel], path: KeyPath, data: Any) -> Spot | None:
-    """The place at a key path, None where the model knows of none."""
+    """The place at a key path, None if the model has none."""
     spot: Spot | None = Spot(model)
     for end, step in enumerate(path):
         spot = spot.down(step, value_at(path[:end], data)) if spot else None
@@ -152,7 +150,7 @@ def spot_at(model: type[BaseModel], path: KeyPath, data: Any) -> Spot | None:
 
 
 def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, bool]:
-    """The key path of pydantic's ``loc`` without union branches and key marks, and whether ``loc`` ends on such a branch."""
+    """pydantic's ``loc`` as a key path, without union branches and key marks; and whether it ends on such a branch."""
     path: KeyPath = ()
     spot: Spot | None = Spot(model)
     on_branch = False
@@ -167,7 +165,7 @@ def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, b
 
 
 def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
-    """The keys that the mapping at ``path`` may have, in the order of the model, those that are never priced last."""
+    """The keys that the mapping at ``path`` may have in the order of the model, ``notes`` and ``source`` last."""
     spot = spot_at(model, path, data)
     found = spot.model(value_at(path, data)) if spot else None
     keys = [field.alias or name for name, field in found.model_fields.items()] if found else []

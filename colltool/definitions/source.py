@@ -1,9 +1,8 @@
-"""YAML text as plain data, with the line and column of every key and value; the only module that knows yaml.
+"""YAML text to plain data with the line and column of every key and value; the only module that reads yaml.
 
-A definition file is data that a person wrote: text, numbers, true, false, lists and mappings, resolved as the YAML 1.2 core
-schema does (``yes``, ``on`` and ``12:30`` are text, ``1e9`` is a number). Tags, anchors, aliases, merge keys, second
-documents and repeated keys are refused, not read. The parser's events are read directly rather than its node graph: they
-come one at a time, so a file that nests too deep is refused before anything recurses, and an anchor shows even if unused.
+Scalars resolve as in the YAML 1.2 core schema: ``yes``, ``on`` and ``12:30`` are text, ``1e9`` is a number. Tags, anchors,
+aliases, merge keys, second documents and repeated keys are refused. Reading parser events rather than nodes refuses a file that
+nests too deep before anything recurses, and shows anchors even if unused.
 """
 
 import math
@@ -61,11 +60,9 @@ _HINTS = (
 
 
 def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """The data of a definition file with the place of every part, and what was refused: ``Refused`` stands in for it.
+    """The data of a file with the place of every part, and the problems; a refused value is ``Refused`` in the data.
 
-    Raises:
-        ManyErrors: more was refused than anybody reads.
-        ColltoolError: not YAML, empty, no mapping at the top, nested too deep, too large.
+    Raises ManyErrors beyond ``MOST`` problems, ColltoolError for what is no YAML, empty, no mapping, too deep or too large.
     """
     builder = _Builder(name)
     data = builder.document(text)
@@ -83,11 +80,7 @@ def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
 
 
 def read_value(text: str, where: str) -> Any:
-    """One value as a file would have it: ``4``, ``1us``, ``[8, 8, 4]``.
-
-    Raises:
-        ColltoolError: what a file may not hold either.
-    """
+    """One value as a file would have it: ``4``, ``1us``, ``[8, 8, 4]``."""
     builder = _Builder(where, place=False)
     value = builder.document(text)
     if builder.problems:
@@ -105,7 +98,6 @@ class _Builder:
         self.events: Iterator[yaml.Event] = iter(())
 
     def document(self, text: str) -> Any:
-        """The value of the only document, None when there is none."""
         text = text.removeprefix("\ufeff")
         self._check_text(text)
         self.events = iter(yaml.parse(text, Loader=_Loader))
@@ -205,7 +197,7 @@ class _Builder:
         return value
 
     def _refuse_extras(self, event: yaml.Event, path: KeyPath) -> bool:
-        """Notes an alias, anchor or tag; true when the value cannot be known without it."""
+        """Report an alias, anchor or tag; True when the value cannot be known without it."""
         place = _start(event)
         if isinstance(event, yaml.AliasEvent):
             self._refuse(path, place, f"aliases ('*{clipped(str(event.anchor))}') are not supported", "write the value out")
@@ -245,7 +237,7 @@ class _Builder:
 
 
 def _resolve(text: str) -> Any:
-    """A plain scalar in the YAML 1.2 core sense; infinity for all that is no finite number: ``.inf``, ``.nan``, ``1e999``."""
+    """A plain scalar by the YAML 1.2 core schema; infinity for every number that is not finite: ``.inf``, ``.nan``, ``1e999``."""
     if text.isdecimal() and text.isascii() and len(text) < MAX_DIGITS:
         return int(text)  # nearly all of a long list
     if text in _WORDS:

@@ -1,4 +1,4 @@
-"""Where each part of a definition stands, in a file or in a mapping of Python's, and what was refused there."""
+"""Where each part of a definition stands, in a file or in a Python mapping, and what was refused there."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KeyPath = tuple[str | int, ...]
 
 
 class Position(NamedTuple):
-    """A place in a text, both counted from 1."""
+    """Both counted from 1."""
 
     line: int
     column: int
 
 
 class Problem(NamedTuple):
-    """Something refused: the key path it stands at, its place, and the error to report."""
+    """A value or key that was refused, and the error to report."""
 
     path: KeyPath
     position: Position
@@ -37,13 +37,13 @@ class Problem(NamedTuple):
 
 
 class Refused:
-    """Stands for a value that was refused, so that whoever validates the rest does not take it for a good one."""
+    """Placeholder for a refused value, so that validation does not take it for a good one."""
 
 
 class Source(NamedTuple):
     """A definition's data with the place of every part; ``name`` is empty for a Python mapping, whose errors name key paths.
 
-    ``positions``: of each value by key path, ``()`` for the whole; ``keys``: of each key, by the path of its value.
+    ``positions``: of values by key path, ``()`` for the whole; ``keys``: of keys, by the path of their value.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Source(NamedTuple):
     keys: Mapping[KeyPath, Position]
 
     def position(self, path: KeyPath, *, key: bool = False) -> Position:
-        """Of the value at ``path`` (of its key, with ``key``), or of its nearest ancestor that is in the file."""
+        """Of the value at ``path`` (with ``key`` its key), else of its nearest ancestor in the file."""
         for end in range(len(path), -1, -1):
             if key and path[:end] in self.keys:
                 return self.keys[path[:end]]
@@ -61,20 +61,17 @@ class Source(NamedTuple):
         return Position(1, 1)
 
     def where(self, path: KeyPath, *, key: bool = False) -> str:
-        """``name:line:column`` of :meth:`position`; in a mapping of Python's, the key path."""
+        """``name:line:column``; for a Python mapping the key path."""
         return place_text(self.name, self.position(path, key=key)) if self.name else dotted(path)
 
     def at(self, path: KeyPath, *, key: bool = False) -> str:
-        """:meth:`where` with the key path behind it."""
+        """:meth:`where`, followed by the key path."""
         place = self.where(path, key=key)
         return f"{place}: {dotted(path)}" if self.name and path else place
 
 
 class Finding(NamedTuple):
-    """One thing wrong: its key path in the file, the words, and whether it is about the key rather than its value.
-
-    ``part`` is the path of the whole that a validator looked at, where it is more than the value.
-    """
+    """One mistake; ``about_key``: of the key rather than its value; ``part``: path of the whole that a validator looked at."""
 
     path: KeyPath
     what: str
@@ -88,12 +85,11 @@ def place_text(name: str, position: Position) -> str:
 
 
 def dotted(path: KeyPath) -> str:
-    """``tiers.0.alpha``: a key path as errors name it and as ``--set`` takes it."""
+    """``tiers.0.alpha``: a key path as errors and ``--set`` have it."""
     return ".".join(clipped(str(step)) for step in path)
 
 
 def value_at(path: KeyPath, data: Any) -> Any:
-    """The value at ``path``, None when there is none."""
     for step in path:
         try:
             data = data[step]
@@ -103,11 +99,7 @@ def value_at(path: KeyPath, data: Any) -> Any:
 
 
 def from_mapping(mapping: Mapping[str, Any]) -> tuple[Source, list[Problem]]:
-    """A Python mapping as the data of a definition, copied, and what was refused, as :func:`colltool.definitions.source.scan`.
-
-    Raises:
-        ColltoolError: nested too deep, too many values.
-    """
+    """A Python mapping as the data of a definition, copied, and its problems, as :func:`colltool.definitions.source.scan`."""
     plain = _Plain()
     data = plain.value(mapping, ())
     return Source("", data, plain.positions, plain.positions), plain.problems

@@ -1,4 +1,4 @@
-"""Which causes the times support: every hypothesis is priced, and one that explains most of what is off comes first."""
+"""Which causes the times support: each hypothesis is priced, and the one that explains most comes first."""
 
 from __future__ import annotations
 
@@ -11,27 +11,24 @@ from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.thresholds import SizeClass, off
 
-BETTER = 0.6
-"""How much of the fabric's own error may be left under a cause."""
-
+BETTER = 0.6  # a cause must bring the fabric's own error down to this share
 ACCURACY = 0.13
-"""How far prices of a fabric that was never calibrated are from published times: causes that differ by less are not told apart,
-and a number that is fitted to the times meets them by as much better than a setting, which has none."""
+"""How far an uncalibrated fabric's prices are from published times: causes closer than this are not told apart. Also the handicap
+of a cause whose number is fitted to the times, against a setting, which has none."""
 
+# message sizes that determine a cause's number, tried in this order
 FOLLOWS: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
     "setting": (),
     "share": ("large",),
     "factor": ("large", "small"),
     "extra": ("small", "large"),
 }
-"""The messages that tell the number of a cause, one kind after the other."""
-
-STEPS, SETTLED = 6, 0.003
-"""Tries at a number that is fitted, and the relative change that ends them."""
+STEPS, SETTLED = 6, 0.003  # iterations of a fitted number, and the relative change that ends them
 
 
 class SupportedCause(NamedTuple):
-    """A hypothesis with the value that explains most: which size classes, and how far its prices are there and over all sizes."""
+    """A hypothesis at the value that explains most: ``units`` are the size classes it explains, ``error`` its mean error there,
+    ``error_all`` over all sizes."""
 
     cause: Hypothesis
     value: float
@@ -42,12 +39,11 @@ class SupportedCause(NamedTuple):
 
     @property
     def fit(self) -> float:
-        """How far its prices are: the mean of where it explains and of all sizes."""
         return (self.error + self.error_all) / 2
 
     @property
     def score(self) -> float:
-        """The same, a free number score against it."""
+        """Fit, with a handicap for a free number."""
         return self.fit + (ACCURACY if self.cause.free else 0.0)
 
     @property
@@ -56,7 +52,7 @@ class SupportedCause(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """The series, their units, and the fabric as it is."""
+    """The series, their size classes, and the fabric as it is."""
 
     series: tuple[ValidatedSeries, ...]
     units: tuple[SizeClass, ...]
@@ -71,7 +67,7 @@ class Scoring(NamedTuple):
         return off(measured, priced, unit.trusted if everywhere else unit.focus)
 
     def supported(self, cause: Hypothesis, left: Sequence[int]) -> SupportedCause | None:
-        """The value of a cause that explains most of the size classes that are left; None where none explains any."""
+        """The value of a cause that explains most of the ``left`` size classes; None where none explains any."""
         found: list[SupportedCause] = []
         for values in self._fitted(cause, left) if cause.fits != "setting" else [(0.0,)]:
             found += [one for value in values if (one := self._tried(cause, value, left)) is not None]
@@ -89,7 +85,7 @@ class Scoring(NamedTuple):
         return self.over(cause, value, frozenset(errors))
 
     def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
-        """A cause and how far its prices are from these units."""
+        """A cause scored over these size classes."""
         scenario = cause.scenario(value)
         errors = [self.error(self.units[at], scenario) or 0.0 for at in units]
         everywhere = [self.error(self.units[at], scenario, everywhere=True) or 0.0 for at in units]
@@ -100,7 +96,7 @@ class Scoring(NamedTuple):
         return error if error is not None and plain and error <= min(times * unit.within, BETTER * plain) else None
 
     def in_part(self, unit: SizeClass, scenario: Scenario) -> bool:
-        """Whether a scenario's prices explain a unit in the main: what is left is smaller than other ailments are."""
+        """Whether a scenario explains most of a unit's error; the rest is smaller than another cause's would be."""
         return self._explained(unit, scenario, times=2) is not None
 
     def _spoilt(self, unit: SizeClass, scenario: Scenario) -> bool:
@@ -143,13 +139,14 @@ def _middle(values: Iterable[float]) -> float:
 
 
 def _counted(share: float, of: int) -> tuple[float, ...]:
-    """The counts next to a share, of which one is missing at least."""
+    """The whole counts next to a share, at least one short of all."""
     below = int(share * of)
     return tuple(float(count) for count in (below, below + 1) if 0 < count < of)
 
 
 def explained(bench: Scoring, causes: Sequence[Hypothesis]) -> list[tuple[frozenset[int], list[SupportedCause]]]:
-    """What is off in as few parts as causes can explain, each with all causes that explain it alike; no cause for the rest."""
+    """What is off, split into as few parts as causes can explain, each with all causes that explain it about equally; none for
+    the rest."""
     left = [at for at, unit in enumerate(bench.units) if unit.low]
     out: list[tuple[frozenset[int], list[SupportedCause]]] = []
     while left:

@@ -1,4 +1,4 @@
-"""``doctor``: logs alone to hardware, what is off, why, and what to run next."""
+"""``doctor``: from logs alone to what is off, why, and what to run next."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
 
 
 def _library(seen: Evidence) -> str:
-    """Who ran; of traces that measure nothing NCCL, as PyTorch calls RCCL too."""
+    """NCCL if only traces: PyTorch calls RCCL nccl, too."""
     return next((one.library for one in seen.series), "NCCL")
 
 
@@ -94,15 +94,12 @@ def _finding(bench: Scoring, found: Sequence[int], why: Sequence[SupportedCause]
     )
 
 
-DIP, NEAR = 0.6, 0.9
-"""A size that reaches less than this share of what larger ones do is worth a word, until sizes come near to that."""
-
+DIP, NEAR = 0.6, 0.9  # a size below this share of what larger ones reach is reported, up to sizes that come near them
+# large messages above the bar but below this share are reported where a setting explains them, within this error
 SHORT, EXACT = 0.9, 0.06
-"""Large messages below this share of the price, though above the bar, are worth a word where a setting gives them to so much."""
 
 
 def notes(bench: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
-    """All of them, as sentences."""
     yield from filter(None, map(of_few, sorted({one.series.ranks for one in bench.series})))
     settings = [cause for cause in causes if cause.fits == "setting"]
     for unit in bench.units:
@@ -119,7 +116,7 @@ def _faster(unit: SizeClass) -> str:
 
 
 def _as_if(bench: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]) -> str:
-    """A setting under which a unit that passes is as it should be."""
+    """A setting that explains a unit which passes but falls short."""
     plain = bench.error(unit, bench.base) or 0.0
     if unit.low or unit.share >= SHORT:
         return ""

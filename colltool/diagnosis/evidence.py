@@ -1,4 +1,4 @@
-"""What a diagnosis starts from: the series of logs and of traces, and the machine that they name."""
+"""What a diagnosis starts from: series of logs and traces, and the machine that they name."""
 
 from __future__ import annotations
 
@@ -19,17 +19,8 @@ from colltool.measurements.series import Measurements, Series
 
 
 class Evidence(NamedTuple):
-    """What was measured.
-
-    Args:
-        logs: the series of benchmarks, and what was left out of them.
-        named: devices and hosts.
-        traced: the series of traces.
-        bounds: calls of traces that took at most what was measured.
-        left_out: what of the traces is in neither.
-        world: ranks of the traced job; None without.
-        empty: the files with nothing in them, as the user named them.
-    """
+    """What was measured: ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper bounds.
+    ``world`` is the traced job's rank count, ``empty`` the files with nothing in them."""
 
     logs: Measurements
     named: LoggedHardware = LoggedHardware((), ())
@@ -45,7 +36,7 @@ class Evidence(NamedTuple):
 
     @property
     def most_ranks(self) -> int:
-        """Of the job, or of the largest group that was seen."""
+        """Ranks of the job, or of the largest group seen."""
         return max([self.world or 1, *(one.ranks for one in self.series), *(one.ranks for one in self.bounds)])
 
     def only(self, primitive: Primitive | None) -> Evidence:
@@ -61,7 +52,7 @@ class Evidence(NamedTuple):
         return self._replace(logs=self.logs._replace(series=kept), traced=traced, bounds=bounds)
 
     def on(self, fabric: Fabric) -> Measurements:
-        """All series; those of traces on as many hosts as the fabric's innermost domains have room for their ranks in."""
+        """All series; traced ones placed on the fewest hosts of this fabric that hold them."""
         inside = fabric.tiers[0].endpoints
         hosts = [
             one._replace(nodes=max(one.ranks // inside, 1))
@@ -72,6 +63,7 @@ class Evidence(NamedTuple):
         return self.logs._replace(series=(*self.logs.series, *hosts))
 
 
+# device name -> bundled fabric of the usual machine around it; the first match counts
 _KNOWN: tuple[tuple[str, str], ...] = (
     (r"\bGB[23]00\b", "nvl72"),
     (r"\bB[23]00\b", "dgx-b200"),
@@ -80,9 +72,7 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     (r"\bA100\b", "dgx-a100"),
     (r"\bMI300X\b", "mi300x"),
 )
-"""Part of a device's name, and the shipped fabric of the usual machine around it; the first that matches."""
-
-_CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)  # a card in a slot: no NVSwitch joins it to the others
+_CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)  # cards in slots, not joined by NVSwitch
 
 
 def given_fabric(fabric: Fabric, machine: LoggedHardware) -> tuple[Fabric, AssumedFabric]:
@@ -98,7 +88,7 @@ def _generation(fabric: Fabric) -> str | None:
 
 
 def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, AssumedFabric]:
-    """The shipped fabric nearest to the devices that logs name, of the size that they ran on."""
+    """The bundled fabric nearest to the devices that logs name, resized to what they ran on."""
     machine = seen.named
     cure = f"name the machine: {given('fabric', 'dgx-h100')}, or a file of your own"
     if not machine.devices:
@@ -135,7 +125,7 @@ def _name_of(device: str) -> str:
 
 
 def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
-    """Sizes of the innermost and outermost tier where the logs ran on others; ranks of traces fill host after host."""
+    """Overrides for the innermost and outermost tier where the logs ran on other sizes; traced ranks fill host after host."""
     inner, outer = fabric.tiers[0], fabric.tiers[-1]
     if len(fabric.tiers) == 1 or inner.endpoints > MOST_IN_A_HOST:
         return []

@@ -1,4 +1,4 @@
-"""The next experiments: of all that could be run, those for which the remaining causes predict the most different times."""
+"""The next experiments: those for which the remaining causes predict the most different times."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from colltool.measurements.series import LogLibrary, log_library
 
 GIB = 2.0**30
 AS_IS = "as the fabric says"
-TELLS = 0.10
-"""The relative difference between two predicted times from which on a measurement tells their causes apart."""
-
+TELLS = 0.10  # relative difference of predicted times from which on a measurement tells causes apart
 EACH_NIC = "repeat with each GPU of the two hosts in turn: if only some NICs carry nothing, the others run as the fabric says"
 OTHER_HALF = "repeat on the other half of the devices: if a single rank is slow, one of the two halves runs as the fabric says"
 
@@ -32,19 +30,14 @@ _SMALL_BYTES = 8192.0
 
 
 class ExperimentMachine(NamedTuple):
-    """What experiments can run on."""
-
     ranks: int
     hosts: int
     library: str
 
 
 class _Trial(NamedTuple):
-    """An experiment before it is priced.
-
-    ``spared`` names those that some cause leaves unaffected, ``ringed`` says that it forces rings, ``apart`` that every rank is
-    alone on its host.
-    """
+    """An experiment before it is priced: ``spared`` runs that some causes leave unaffected, ``ringed`` forces rings, ``apart``
+    puts each rank alone on its host."""
 
     primitive: Primitive
     ranks: int
@@ -74,14 +67,12 @@ class _Trial(NamedTuple):
 
 
 def next_experiments(causes: Sequence[SupportedCause], base: Scenario, on: ExperimentMachine) -> tuple[Experiment, ...]:
-    """What to run next, each telling what those before it do not; a single cause is told from the fabric as it is."""
+    """What to run next, each telling apart what those before do not; a single cause is told from the healthy fabric."""
     plain = [base] if len(causes) == 1 else []
     names = [*(one.cause.name for one in causes), *(AS_IS for _ in plain)]
     outcomes: list[tuple[_Trial, list[float]]] = []
     for trial in _trials(base, on):
-        scenarios = [base if trial.spared & one.cause.unaffected else one.scenario for one in causes] + [base] * (
-            len(causes) == 1
-        )
+        scenarios = [*(base if trial.spared & one.cause.unaffected else one.scenario for one in causes), *plain]
         times = [trial.seconds(scenario, on.library) for scenario in scenarios]
         if None not in times:
             outcomes.append((trial, [time for time in times if time is not None]))
@@ -100,7 +91,7 @@ def next_experiments(causes: Sequence[SupportedCause], base: Scenario, on: Exper
 
 
 def _trials(base: Scenario, on: ExperimentMachine) -> Iterator[_Trial]:
-    """All experiments, the plainest first: it is taken where others tell no more."""
+    """All experiments, the plainest first, which wins ties."""
     ran, per_host = log_library(on.library), on.ranks // on.hosts
     loud = dict(_LOUD) if ran.launches_kernels else {}
     multicast = ran.may_be_nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None
@@ -124,7 +115,7 @@ def _trials(base: Scenario, on: ExperimentMachine) -> Iterator[_Trial]:
 def upper_bounds(bounds: Sequence[BoundedCalls], base: Scenario, library: str, judged: Collection[str]) -> tuple[
     tuple[UpperBound, ...], tuple[Experiment, ...]
 ]:  # fmt: skip
-    """What cannot be judged, and a benchmark for each of its links that no series is ``judged`` on."""
+    """What cannot be judged, and a benchmark for each link that no series is ``judged`` on."""
     found: list[UpperBound] = []
     tests: dict[str, Experiment | None] = {}
     for one in bounds:

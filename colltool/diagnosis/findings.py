@@ -1,7 +1,5 @@
-"""What the numbers of a series say about its machine, in sentences; each is tested by pricing, none is a guess.
-
-A finding is a function from a :class:`SeriesContext` to a sentence, or None where the numbers do not support it.
-"""
+"""What a series says about its machine, in sentences; each is tested by pricing. A finding is a function from a
+:class:`SeriesContext` to a sentence, or None where the numbers do not support it."""
 
 from __future__ import annotations
 
@@ -28,36 +26,24 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import scaled_bandwidth, with_tiers, without_in_network
 from colltool.measurements.series import Point, Series
 
-SMALL = 5
-"""How many of the smallest sizes make a floor."""
-
-FASTER = 0.8
-"""Below this share of the price, a large message is faster than the fabric allows."""
-
-FLOOR_APART, SPREAD = 1.25, 0.20
-"""Floors and repeats that are worth a word: their ratio, and how far apart relative to the median."""
-
+SMALL = 5  # smallest sizes that make up the floor
+FASTER = 0.8  # share of the price below which a large message is faster than the fabric allows
+FLOOR_APART, SPREAD = 1.25, 0.20  # ratio of floors, and spread of repeats over their median, that are reported
 _BOUNDS = {"overhead": "launch overhead", "latency": "latency", "software": "software time"}
 
-FEWEST = 3
-"""Neighbouring sizes that make a curve."""
-
-TRIES, EXACT = 8, 0.01
-"""Steps towards the share of a bandwidth that explains a time, and how near is enough."""
+FEWEST = 3  # neighbouring sizes that make a curve
+TRIES, EXACT = 8, 0.01  # iterations towards the bandwidth share that explains a time, and their tolerance
 
 
 def findings(case: SeriesContext) -> tuple[str, ...]:
-    """All that hold, most important first.
-
-    What says that several causes explain the large messages alike stands alone: no other then names one of them.
-    """
+    """All that hold, most important first. A tie between causes (``rails``) is reported instead of any single one."""
     alike = rails(case)
     causes = (alike,) if alike else (in_network(case), algorithm(case))
     return tuple(filter(None, (reach(case), faster(case), *causes, cliff(case), floor(case), spread(case))))
 
 
 def reach(case: SeriesContext) -> str | None:
-    """The share of the expected busbw that the largest message reaches; where that is all of it, from which size on."""
+    """The share of expected busbw that the largest message reaches; if all of it, from which size on."""
     if not case.large or _too_fast(case):
         return None
     last = case.checked[-1]
@@ -83,7 +69,7 @@ def _too_fast(case: SeriesContext) -> bool:
 
 
 def faster(case: SeriesContext) -> str | None:
-    """A large message takes less time than the price."""
+    """A large message beats the price."""
     if not _too_fast(case):
         return None
     last = case.checked[-1]
@@ -104,10 +90,8 @@ def _port(case: SeriesContext) -> str:
 
 
 def rails(case: SeriesContext) -> str | None:
-    """Large messages take what they would over fewer of a domain's NICs, and what else explains them as well.
-
-    Only even shares of the NICs are told apart.
-    """
+    """Large messages match fewer of a host's NICs, and what else explains them as well; only even shares of the NICs are
+    tried."""
     spans = case.placed.spans
     if len(spans) < 2 or not case.large or not all(map(case.slower, case.large)) or _on_a_cliff(case):
         return None
@@ -149,10 +133,7 @@ def _inner_at(name: str, share: float, tier: Tier) -> Tier:
 
 
 def _off_over_share(case: SeriesContext, share: float) -> float:
-    """How far large messages are from a price where every tier outside the innermost domains has a share of its bandwidth.
-
-    The library may take the fastest there, or still what it takes on the whole network.
-    """
+    """Error of large messages if outer tiers had a share of their bandwidth; the library may switch algorithms or not."""
     outer = {span.tier.name for span in case.placed.spans[1:]}
     priced = case.repriced(lambda tier: scaled_bandwidth(tier, share) if tier.name in outer else tier)
     if priced is None:
@@ -162,7 +143,7 @@ def _off_over_share(case: SeriesContext, share: float) -> float:
 
 
 def in_network(case: SeriesContext) -> str | None:
-    """Large messages take what they would without reduction in the switch."""
+    """Large messages match a price without in-switch reduction."""
     if not case.large or not _in_switch(case.checked[-1].spec) or not case.slower(case.large[-1]):
         return None
     named = tuple(name for name in case.algorithms if not _in_switch(name))
@@ -180,7 +161,7 @@ def _in_switch(spec: str) -> bool:
 
 
 def algorithm(case: SeriesContext) -> str | None:
-    """At neighbouring sizes the times are those of one algorithm where another should win."""
+    """Neighbouring sizes match one algorithm where another should win."""
     runs = {}
     for title, quotes in case.priced.by_title.items():
         fits = [
@@ -197,7 +178,7 @@ def algorithm(case: SeriesContext) -> str | None:
 
 
 def _has_shape(case: SeriesContext, run: range) -> bool:
-    """Whether a run shows more than a level: any price can be near a level, as that of small messages is."""
+    """Whether a run of times is more than flat: any price can match a flat stretch."""
     times = [case.checked[i].measured_s for i in run]
     return len(times) >= FEWEST and max(times) >= SHAPE * min(times)
 
@@ -250,7 +231,7 @@ def _spread(point: Point) -> float:
 
 
 class SeriesContext(NamedTuple):
-    """A series, its prices and each of its points beside them; ``algorithms`` as the user restricts them."""
+    """A series, its prices and points; ``algorithms`` as the user restricts them."""
 
     fabric: Fabric
     placed: PlacedGroup
@@ -262,18 +243,18 @@ class SeriesContext(NamedTuple):
 
     @property
     def wide(self) -> range:
-        """The indices of the largest points that bandwidth bounds, up to the last."""
+        """Indices of the largest, bandwidth-bound points, up to the last."""
         count = len(self.checked)
         return range(next((i for i in reversed(range(count)) if self.checked[i].bound != "bandwidth"), -1) + 1, count)
 
     @property
     def large(self) -> range:
-        """The last few of these, which speak for them."""
+        """The last few of ``wide``."""
         return self.wide[-LARGE:]
 
     @property
     def small(self) -> range:
-        """The indices of the points below the first that bandwidth bounds."""
+        """Indices of the points below the first bandwidth-bound one."""
         return range(next((i for i, point in enumerate(self.checked) if point.bound == "bandwidth"), len(self.checked)))
 
     @property
@@ -284,14 +265,14 @@ class SeriesContext(NamedTuple):
         return self.checked[index].measured_s > (1 + WITHIN) * self.checked[index].predicted_s
 
     def off(self, quotes: Sequence[Quote], index: int) -> float:
-        """How far a quote is from the time of a point, a fraction of that."""
+        """Relative distance of a quote from the measured time."""
         return abs(quotes[index].seconds / self.checked[index].measured_s - 1)
 
     def worst_large(self, quotes: Sequence[Quote]) -> float:
         return max(self.off(quotes, index) for index in self.large)
 
     def repriced(self, change: Callable[[Tier], Tier]) -> Priced | None:
-        """The quotes on a fabric of changed tiers; None where nothing of these algorithms runs there."""
+        """Quotes on a fabric of changed tiers; None where none of the algorithms runs there."""
         try:
             return price_series(with_tiers(self.fabric, change), self.series, self.readings, self.algorithms)
         except ColltoolError:

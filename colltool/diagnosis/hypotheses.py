@@ -1,7 +1,5 @@
-"""Every cause that the model can price: what it is, what shows it on the machine, and the scenarios in which it is true.
-
-A hypothesis is either a setting, which is one scenario, or has one number that is fitted to the times: a share, a count of links.
-"""
+"""Every cause that the model can price, with the scenarios in which it is true and what reveals it on the machine. A cause is a
+setting (one scenario) or has one number that is fitted to the times, such as a share or a count of links."""
 
 from __future__ import annotations
 
@@ -18,30 +16,24 @@ from colltool.fabric.variants import INNERMOST, scaled_bandwidth, with_tiers, wi
 from colltool.measurements.series import LogLibrary, log_library
 
 NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
-"""NVLinks of a GPU by generation: NVIDIA's whitepapers of A100 and H100, NVLink 5 specification."""
+"""NVLinks per GPU: NVIDIA's A100 and H100 whitepapers, NVLink 5 specification."""
 
 PCIE = {"PCIe Gen3 x16": 15.75e9, "PCIe Gen4 x16, or Gen5 x8": 31.5e9, "PCIe Gen5 x16": 63.0e9}
 """Bytes/s one way: lanes x GT/s x 128/130 / 8; PCI Express Base Specification."""
 
-LATEST = 1e-3
-"""No host launches later than this many seconds, call by call: what takes longer is on the link."""
-
-LEAST_OVER_PCIE = 2e9
-"""What is left where copies go through the host's memory and GPUs share a root port: bytes/s."""
-
+LATEST = 1e-3  # seconds: no host launches later than this; what takes longer is on the link
+LEAST_OVER_PCIE = 2e9  # bytes/s, with copies through host memory and GPUs that share a root port
 LL_SHARE = 0.5
-"""Of ring's bandwidth under LL: NCCL 2.30's own model (src/graph/tuning.cc): a flag beside every four bytes."""
+"""LL's share of ring bandwidth, a flag per four bytes: NCCL 2.30's own model (src/graph/tuning.cc)."""
 
 CauseName = Literal[
     "nvls-off", "protocol-ll", "algorithm-ring", "algorithm-tree", "nvlinks", "links", "pcie", "slow-rank", "rails", "network",
     "clocks", "launch",
 ]  # fmt: skip
 Fitted = Literal["setting", "share", "factor", "extra"]
-"""The number of a cause: none, a share of a rate (large messages tell it), a factor of all times, extra seconds of every call."""
+"""What a cause's number is: none, a share of a rate (seen in large messages), a factor of all times, extra seconds per call."""
 
-Maker = Literal["NVIDIA", "AMD", ""]
-"""Of the devices; empty where nothing says."""
-
+Maker = Literal["NVIDIA", "AMD", ""]  # of the devices; empty if unknown
 _AMD = re.compile(r"\bAMD\b|Instinct|\bMI\d{3}")
 _ALGORITHM = "env | grep NCCL_ALGO; /etc/nccl.conf; a tuner plugin (NCCL_TUNER_PLUGIN)"
 _PROTOCOL = "env | grep NCCL_PROTO; /etc/nccl.conf"
@@ -51,6 +43,7 @@ _LINKS = (
     "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
     "rocm-smi --showxgmierr --shownodesbw; amd-smi xgmi; dmesg | grep -i xgmi",
 )
+# what reveals each cause: on NVIDIA, on AMD
 CHECKS: dict[CauseName, tuple[str, str]] = {
     "nvls-off": (
         "env | grep NCCL; 'NVLS' in the output of NCCL_DEBUG=INFO; the fabric manager: systemctl status nvidia-fabricmanager",
@@ -77,22 +70,14 @@ CHECKS: dict[CauseName, tuple[str, str]] = {
         "NCCL_DEBUG, HIP_LAUNCH_BLOCKING, AMD_SERIALIZE_KERNEL and profilers off; cores pinned (numactl)",
     ),
 }
-"""What shows each cause on machines of NVIDIA, and of AMD."""
 
 
 class Hypothesis(NamedTuple):
     """A cause.
 
-    Args:
-        name: for machines.
-        said: what it is, given the value that explains the times.
-        scenario: what prices are made of, given a value; 0 for a setting.
-        fits: what its value is.
-        of: the parts that a share is counted in, the value then a count: 18 links; 0 where any share will do.
-        least, most: that a fitted number may be.
-        free: whether that may be anything, so that such a cause meets any times of its kind.
-        unaffected: experiments that it leaves as the fabric says, in at least one of their runs.
-        look: what shows it on the machine.
+    ``of``: a share is counted in so many parts (18 links), 0 for any share. ``least``, ``most``: range of the fitted number.
+    ``free``: it may take any value, so such a cause fits any times of its kind. ``unaffected``: experiments that run as the
+    fabric says despite it, in at least one of their runs. ``look``: what reveals it on the machine.
     """
 
     name: CauseName
@@ -107,12 +92,11 @@ class Hypothesis(NamedTuple):
     look: str = ""
 
     def at_share(self, share: float) -> Scenario:
-        """The scenario of a share, counted or not."""
         return self.scenario(share * (self.of or 1))
 
 
 class HostFacts(NamedTuple):
-    """What causes depend on beside the fabric; ``spans``: tiers that the largest group crosses, ``ranks_inside`` of a domain."""
+    """``spans``: tiers that the largest group crosses; ``ranks_inside``: ranks per innermost domain."""
 
     spans: int
     ranks_inside: int
@@ -121,7 +105,7 @@ class HostFacts(NamedTuple):
 
 
 def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
-    """Who made the devices: by their names, else by the library that ran on them, else by the links between them."""
+    """From device names, else the library, else the links between devices."""
     if named := " ".join(devices):
         return "AMD" if _AMD.search(named) else "NVIDIA"
     ran = log_library(library)
@@ -131,7 +115,7 @@ def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
 
 
 def look_for(cause: CauseName, maker: Maker) -> str:
-    """What shows a cause on machines of this maker; of each, where the maker is not known."""
+    """What reveals a cause on this maker's machines; both, where the maker is unknown."""
     nvidia, amd = CHECKS[cause]
     match maker:
         case "NVIDIA":
@@ -145,10 +129,10 @@ def look_for(cause: CauseName, maker: Maker) -> str:
 
 
 def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
-    """All that this machine can have."""
+    """All causes that apply to this machine."""
     fabric = base.fabric
 
-    # A scenario is made once, for all causes that it is of: what was priced in it is remembered by its fabric.
+    # cached, since prices are remembered by the scenario's fabric object
     @cache
     def inner_at(share: float) -> Scenario:
         return base._replace(fabric=with_tiers(fabric, partial(scaled_bandwidth, share=share), INNERMOST))

@@ -1,4 +1,4 @@
-"""Where measured times take steps that no price takes: a message faster than a smaller one, or slower than in proportion."""
+"""Steps in measured times that no price takes: falling with size, or rising faster than size."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ from colltool.base.formatting import format_time, percent, size_text
 from colltool.diagnosis.thresholds import CLOSE, WITHIN
 from colltool.measurements.series import Point
 
-SHAPE = 1.5
-"""By what factor neighbouring times differ at least before that says anything."""
-
-TOO_STEEP = 1.3
-"""How far beyond the ratio of their sizes two times can be apart before no price explains it."""
-
-MANY = 4
-"""Sizes above the curve through their neighbours, from which on a series scatters; a fifth of a long series."""
+SHAPE = 1.5  # factor by which times must differ to say anything
+TOO_STEEP = 1.3  # factor beyond the ratio of sizes that no price explains
+MANY = 4  # sizes above the curve through their neighbours that make a series scattered; a fifth of a long one
 
 
 def cliff_in(points: Sequence[Point]) -> str | None:
-    """Times that no price can explain: they fall with size, or rise faster than size."""
+    """Times that no price can explain, in words."""
     steps = breaks(points)
     if not steps:
         return None
@@ -35,12 +30,12 @@ def cliff_in(points: Sequence[Point]) -> str | None:
 
 
 def breaks(points: Sequence[Point]) -> dict[int, float]:
-    """The points to which the time takes a step that defies every price, and by what factor."""
+    """Indices of points behind an unexplainable step, with its factor."""
     return {at: factor for at, pair in enumerate(pairwise(points), start=1) if (factor := _broken(*pair))}
 
 
 def _off_neighbours(points: Sequence[Point], i: int) -> float:
-    """By what factor a time is off the power law through its neighbours; 1 at either end."""
+    """A time over the power law through its neighbours; 1 at either end."""
     if not 0 < i < len(points) - 1:
         return 1.0
     before, point, after = points[i - 1 : i + 2]
@@ -49,10 +44,8 @@ def _off_neighbours(points: Sequence[Point], i: int) -> float:
 
 
 def _out_of_line(points: Sequence[Point], steps: Collection[int]) -> set[int]:
-    """The points that alone break the curve: it closes without them, and they are further off than what is beside the step.
-
-    By logarithm a lone point is off by twice what its neighbours seem to be, the two ends of a step that stays by the same.
-    """
+    """Lone points that break the curve: it closes without them, and they are further off than what is beside the step. In logs a
+    lone point is off by twice what its neighbours seem to be, the two ends of a lasting step by the same."""
     off = [abs(log(_off_neighbours(points, i))) for i in range(len(points))]
     ends = [ends for at in steps for ends in ((at - 1, at), (at, at - 1))]
     further = {i for i, other in ends if off[i] >= max(log(TOO_STEEP), SHAPE * off[other])}
@@ -72,7 +65,7 @@ def _at(point: Point) -> str:
 
 
 def _run(points: Sequence[Point], at: int) -> str:
-    """A step that stays, and the neighbouring sizes that are too slow for what is on its other side."""
+    """A lasting step, and the neighbouring sizes that are too slow for what is on its other side."""
     before, after = points[at - 1], points[at]
     if after.seconds > before.seconds:
         factors = [one.seconds / before.seconds / (one.bytes / before.bytes) for one in points[at:]]

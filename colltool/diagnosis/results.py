@@ -12,15 +12,10 @@ from colltool.measurements.series import Series, Skipped
 
 
 class ValidatedPoint(NamedTuple):
-    """One measured size beside the price.
+    """One measured size against its price, the fastest among what the library ships; ``relative_error`` = predicted/measured - 1.
 
-    Args:
-        bytes, measured_s: the point.
-        predicted_s: the fastest price among what the library ships; ``relative_error`` = predicted/measured - 1.
-        algorithm, protocol: that price's; protocol is empty where the fabric lists none.
-        bound: what takes most of the price: ``latency``, ``bandwidth`` or ``overhead``.
-        nearest: the algorithm whose price comes nearest to the measurement, and ``nearest_error`` of that price.
-        spec, nearest_spec: the text that ``--algorithm`` takes for them.
+    ``bound``: what takes most of the price (``latency``, ``bandwidth``, ``overhead``). ``nearest``: the algorithm whose price is
+    nearest to the measurement. ``spec``, ``nearest_spec``: their names for ``--algorithm``.
     """
 
     bytes: float
@@ -39,12 +34,12 @@ class ValidatedPoint(NamedTuple):
 
     @property
     def of_expected(self) -> float:
-        """predicted/measured: the share of the expected bandwidth that the measurement reaches, 1 where the price is met."""
+        """predicted/measured: the share of the expected bandwidth that was reached."""
         return self.predicted_s / self.measured_s
 
 
 class Regime(NamedTuple):
-    """Neighbouring sizes that the price calls bound by the same thing, with their mean absolute relative error."""
+    """Neighbouring sizes with the same bound, and their mean absolute relative error."""
 
     bound: str
     from_bytes: float
@@ -53,7 +48,7 @@ class Regime(NamedTuple):
 
 
 class ValidatedSeries(NamedTuple):
-    """A series judged; ``worst`` is signed; ``findings`` are sentences that the numbers support, most important first."""
+    """A series judged; ``worst`` is signed; ``findings`` are sentences, most important first."""
 
     series: Series
     points: tuple[ValidatedPoint, ...]
@@ -65,7 +60,7 @@ class ValidatedSeries(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Validation(Result):
-    """All series judged by one fabric; ``mape`` over all points; ``max_mape`` as asked for, a fraction."""
+    """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a fraction."""
 
     subject: ClassVar[str] = "validate"
     fabric: str
@@ -83,14 +78,7 @@ class Validation(Result):
 
 
 class AssumedFabric(NamedTuple):
-    """The fabric that the logs are held against.
-
-    Args:
-        fabric: its name.
-        overrides: its values that the logs, or the caller, changed.
-        devices, hosts: as the logs name them; empty where they do not.
-        said: in sentences, what was read and what was assumed.
-    """
+    """The fabric that logs are held against; ``said``: in sentences, what was read and what was assumed."""
 
     fabric: str
     overrides: tuple[tuple[str, str], ...]
@@ -100,15 +88,9 @@ class AssumedFabric(NamedTuple):
 
 
 class SeriesHealth(NamedTuple):
-    """One series beside the fabric.
-
-    Args:
-        judged: its points beside the prices.
-        wire: the outermost tier that it crosses.
-        large, small: the share of the expected rate that large and small messages reach, medians; None where not measured.
-        low: whether that of large, or of small messages is below the bar.
-        bar: the share of the expected rate that large messages are held to; small ones are held to less.
-    """
+    """One series against the fabric. ``wire``: the outermost tier it crosses. ``large``, ``small``: median share of the expected
+    rate, None if not measured. ``bar``: the share that large messages must reach, small ones less; ``low``: one of them misses
+    it."""
 
     judged: ValidatedSeries
     wire: str
@@ -119,15 +101,8 @@ class SeriesHealth(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """A cause that the prices support.
-
-    Args:
-        name: ``nvls-off``, ``nvlinks``, ...
-        said: in words, with the number that was found.
-        look: what shows it on the machine.
-        error: how far its prices are from the times it explains, on average; a fraction.
-        error_all: the same over all sizes of these series.
-    """
+    """A cause that the prices support. ``look``: what reveals it on the machine. ``error``: mean relative error of its prices on
+    the times it explains, ``error_all`` on all sizes of these series."""
 
     name: str
     said: str
@@ -137,7 +112,7 @@ class Cause(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What an experiment would show if a cause were true: busbw at ``Experiment.bytes``, and the time."""
+    """busbw and time at ``Experiment.bytes`` if a cause were true."""
 
     cause: str
     busbw_Bps: float
@@ -145,14 +120,8 @@ class Prediction(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """What to run next: the command line, and what each remaining cause makes of it.
-
-    Args:
-        command: with sizes, ranks and environment.
-        bytes: the size whose outcome is foretold.
-        note: what else to do; mostly empty.
-        foretold: of each cause; of a single one, of the fabric as it should be beside it.
-    """
+    """What to run next. ``foretold``: the outcome at ``bytes`` under each remaining cause; under a single one, also as the fabric
+    should be."""
 
     command: str
     bytes: float
@@ -161,7 +130,7 @@ class Experiment(NamedTuple):
 
 
 class LeftOutKernels(NamedTuple):
-    """Communication that is in no row: why, how many kernels, and the first file with one."""
+    """Communication kernels that are in no row; ``file`` is the first with one."""
 
     reason: str
     kernels: int
@@ -169,14 +138,8 @@ class LeftOutKernels(NamedTuple):
 
 
 class BoundedCalls(NamedTuple):
-    """Calls that took at most what was measured: a kernel waits for the slowest rank, and not all ranks were seen.
-
-    Args:
-        primitive, ranks: of the calls; how many ranks their group has.
-        calls: how many.
-        missing: the ranks without a trace; empty where the traces do not tell, or where all are there and their calls do not
-            pair off.
-    """
+    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were traced. ``missing``: ranks
+    without a trace; empty where unknown, or where all are there but their calls do not pair off."""
 
     primitive: Primitive
     ranks: int
@@ -185,13 +148,7 @@ class BoundedCalls(NamedTuple):
 
 
 class UpperBound(NamedTuple):
-    """Calls of traces that cannot be judged: a kernel waits for the slowest rank, and not all ranks were seen.
-
-    Args:
-        primitive, ranks, calls: how many calls, on how many ranks.
-        missing: the ranks without a trace; empty where the traces do not tell, or all are there and their calls do not pair off.
-        wire: the outermost tier that they cross.
-    """
+    """:class:`BoundedCalls` with ``wire``, the outermost tier that they cross."""
 
     primitive: Primitive
     ranks: int
@@ -201,17 +158,9 @@ class UpperBound(NamedTuple):
 
 
 class DiagnosisFinding(NamedTuple):
-    """Something that is off, once for all series that share it.
-
-    Args:
-        series: their titles.
-        size: ``large`` or ``small`` messages, or ``large and small``.
-        low, high: the least and largest share of the expected rate among them.
-        error: how far the fabric's own prices are from these times.
-        causes: best first; empty where no price explains it.
-        experiments: what would tell them apart, or confirm the only one, in this order.
-        hints: what ``validate`` says of the series, where no cause is known.
-    """
+    """Something that is off, once for all series that share it. ``size``: ``large``, ``small`` or ``large and small``. ``low``,
+    ``high``: range of the share of the expected rate. ``error``: of the fabric's own prices. ``causes``: best first.
+    ``experiments``: what would tell them apart, in order. ``hints``: findings of ``validate`` where no cause is known."""
 
     series: tuple[str, ...]
     size: str
@@ -225,10 +174,8 @@ class DiagnosisFinding(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Result):
-    """What logs and traces say of a machine; ``expect`` is the bar, a share of the expected rate.
-
-    ``bounds`` are calls that say nothing of a wire, ``measure`` what would, ``left_out`` what of traces is in no row.
-    """
+    """What logs and traces say of a machine; ``expect`` is the bar, a share of the expected rate. ``bounds`` are calls that say
+    nothing of a wire, ``measure`` what would; ``left_out`` are kernels in no row."""
 
     subject: ClassVar[str] = "doctor"
     assumed: AssumedFabric
@@ -243,5 +190,4 @@ class Diagnosis(Result):
 
     @property
     def ok(self) -> bool:
-        """Whether everything is as expected."""
         return not self.findings

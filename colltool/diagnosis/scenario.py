@@ -1,4 +1,4 @@
-"""Scenarios: a fabric as it would be if a cause were true, and what the measured series would take in it."""
+"""A fabric as it would be if a cause were true, and what measured series would take on it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,8 @@ from colltool.measurements.series import Point, Series
 
 
 class Scenario(NamedTuple):
-    """What prices are made of under a cause.
-
-    Args:
-        fabric: with the values that the cause leaves.
-        factor: by which every time is longer.
-        extra_s: that every call takes beside its price.
-        only: the algorithms that run, where a setting leaves no others; of a primitive that has none of them, all.
-        readings: of the model.
-    """
+    """What a cause changes: the fabric, a ``factor`` on every time, ``extra_s`` per call, or the ``only`` algorithms that run
+    (any, for a primitive that has none of them)."""
 
     fabric: Fabric
     factor: float = 1.0

@@ -1,4 +1,4 @@
-"""What healthy machines reach of the price: the bars below which ``doctor`` calls a series slow, and ``trace`` a wire."""
+"""What share of the price healthy machines reach: the bars of ``doctor`` and ``trace``."""
 
 from __future__ import annotations
 
@@ -12,74 +12,42 @@ from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.measurements.series import Series, log_library
 
-EXPECT = 0.80
-"""On whole hosts: healthy nodes of eight reach 85 to 107% of the prices of their shipped fabric."""
-
+EXPECT = 0.80  # on whole hosts: healthy nodes of eight reach 85 to 107% of the prices of their bundled fabric
 FEW, EXPECT_FEW, EXPECT_PART = 4, 0.55, 0.75
-"""On fewer ranks than that, and on a part of a host: healthy ones reach 56 to 85%, and 80 to 100%.
-NCCL 2.27 to 2.29 on 2 and 4 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator.
-"""
+"""On fewer ranks than FEW, and on part of a host: healthy machines reach 56 to 85%, and 80 to 100%. NCCL 2.27 to 2.29 on 2 and 4
+GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
 
 OF_FEW = "healthy nodes also reach only 55-85% of the price on so few; measure all GPUs of a host"
-"""NCCL 2.27 to 2.29 on 2 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
 
-SLACK = 0.20
-"""How much lower the bar of small messages is: launch and hops differ more between healthy hosts than rates do."""
-
-FASTER = 1.2
-"""Above this share of the price of large messages a machine is another one than the fabric."""
+SLACK = 0.20  # the bar of small messages is lower: launch and hops vary more between healthy hosts than rates do
+FASTER = 1.2  # share of the price of large messages above which the machine is not the fabric
 
 
 def threshold_of(ranks: int, whole: int, *, across: bool) -> float:
-    """The share of the expected rate that large messages of a healthy machine reach.
-
-    Args:
-        ranks: that ran.
-        whole: the ranks of a host.
-        across: whether they ran on several hosts.
-
-    >>> [bar_of(ranks, 8, across=False) for ranks in (2, 4, 8)]
-    [0.55, 0.75, 0.8]
-    """
+    """The share of the expected rate that large messages of a healthy machine reach; ``whole``: ranks of a host."""
     if across or ranks >= min(whole, MOST_IN_A_HOST):
         return EXPECT
     return EXPECT_FEW if ranks < FEW else EXPECT_PART
 
 
 def of_few(ranks: int) -> str:
-    """What to expect of so few ranks; empty of more."""
     return f"{ranks} ranks: {OF_FEW}" if ranks < FEW else ""
 
 
-CLOSE = 0.10
-"""Relative error up to which one of several prices explains a time."""
-
-LARGE = 3
-"""How many of the largest sizes speak for all that bandwidth bounds."""
-
+CLOSE = 0.10  # relative error up to which one of several prices explains a time
+LARGE = 3  # largest sizes that represent the bandwidth-bound ones
 WITHIN, WITHIN_ACROSS = 0.15, 0.30
-"""Relative error up to which a price explains a time, of a cause on average; and for small messages between hosts,
-which hang on NICs and proxies that no log names."""
+"""Mean relative error up to which a cause's prices explain times; the second for small messages between hosts, which depend on
+NICs and proxies that no log names."""
 
-PLATEAU = 16
-"""Sizes down to this part of the largest speak for the rate."""
-
-SMALL = 5
-"""How many of the smallest sizes speak for the time of a call; fewer than three say nothing."""
+PLATEAU = 16  # sizes down to 1/16 of the largest represent the rate
+SMALL = 5  # smallest sizes that represent the time of a call; fewer than three say nothing
 
 
 class SizeClass(NamedTuple):
-    """Large or small messages of a series.
-
-    Args:
-        at: the index of the series.
-        size: which messages.
-        focus: the indices of their points.
-        trusted: the indices of all points of the series whose prices a healthy machine meets.
-        share: of the expected rate, their median.
-        within: how far prices that explain them may be from their times, on average; a fraction.
-        low: whether that is below the bar.
-    """
+    """Large or small messages of series ``at``: the indices ``focus`` represent them, ``trusted`` are all whose prices a healthy
+    machine meets. ``share``: median of the expected rate; ``within``: error up to which prices explain them; ``low``: below the
+    bar."""
 
     at: int
     size: Literal["large", "small"]
@@ -96,19 +64,15 @@ def bar_for(series: Series, whole: int, expect: float | None) -> float:
 
 
 def size_classes(series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float) -> tuple[SizeClass, ...]:
-    """The units of all series, large messages first, each held to the bar of its series; ``launch_s`` as the fabric says."""
+    """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch overhead."""
     large = (_unit(at, one, "large", _plateau(one), bars[at], launch_s) for at, one in enumerate(series))
     small = (_unit(at, one, "small", _floor(one), max(bars[at] - SLACK, 0.0), launch_s) for at, one in enumerate(series))
     return tuple(unit for unit in (*large, *small) if unit is not None)
 
 
 def small_told(series: Series, launch_s: float) -> bool:
-    """Whether the fabric can say what small messages take.
-
-    Not of an all-to-all: that hangs on how the library gathers them for a host (NCCL_PXN_DISABLE) and posts them to peers, and
-    healthy machines reach 40 to 160% of the price. Not of MPI, whose calls cost other than the launch of a kernel. Not where the
-    fabric says nothing of a launch.
-    """
+    """Whether the fabric can price small messages. Not all-to-all, which depends on how the library gathers (NCCL_PXN_DISABLE)
+    and posts messages: healthy machines reach 40 to 160%. Not MPI, which launches no kernels, nor without a launch overhead."""
     return series.primitive is not A2A and log_library(series.library).launches_kernels and launch_s > 0
 
 
@@ -141,5 +105,5 @@ def _floor(one: ValidatedSeries) -> Iterable[int]:
 
 
 def off(measured: Sequence[float], priced: Sequence[float], focus: Iterable[int]) -> float:
-    """How far prices are from times on average, by ratio: 0.1 is 10% either way."""
+    """Mean distance of prices from times, by log ratio: 0.1 is about 10% either way."""
     return fmean(abs(log(priced[index] / measured[index])) for index in focus)

@@ -1,4 +1,4 @@
-"""``validate``: measured series beside the prices of a fabric, size by size, and what follows from the difference."""
+"""``validate``: measured series against a fabric's prices, size by size, and what follows from the difference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AGAIN = "measure again, and give the whole output of the benchmark"
 
 def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | None = None, readings: Readings | None = None,
              algorithms: Sequence[str] = ()) -> Validation:  # fmt: skip
-    """Hold every measured size against the fastest price among what the library that ran may have chosen."""
+    """Hold every measured size against the fastest price among what the library may have chosen."""
     if max_mape is not None and not (isfinite(max_mape) and max_mape > 0):
         fix = f"write {either(shell='15% or 0.15', python='0.15')}"
         raise ColltoolError(f"must be a positive share, got {max_mape}", argument="max_mape", fix=fix)
@@ -52,7 +52,7 @@ def _nothing(skipped: Sequence[Skipped]) -> ColltoolError:
 
 
 def mape(points: Sequence[ValidatedPoint]) -> float:
-    """The mean absolute relative error."""
+    """Mean absolute relative error."""
     return fmean(abs(point.relative_error) for point in points)
 
 
@@ -93,22 +93,16 @@ def _regimes(points: Sequence[ValidatedPoint]) -> tuple[Regime, ...]:
     return tuple(Regime(same[0].bound, same[0].bytes, same[-1].bytes, mape(same)) for same in grouped)
 
 
-TRUSTED = 0.10
-"""Mean error of a price that is worth planning with."""
-
-FEWEST = 3
-"""Points on which a mean is worth a word."""
-
-STRAY = 0.25
-"""Error of sizes that are named where others can be trusted."""
-
+TRUSTED = 0.10  # mean error of prices worth planning with
+FEWEST = 3  # points that make a mean worth reporting
+STRAY = 0.25  # error of single sizes that are named although the rest can be trusted
 _NOWHERE = f"on no range of sizes within {whole_percent(TRUSTED)}"
 
 Trusted = Callable[[ValidatedPoint], bool]
 
 
 def verdict(judged: Sequence[ValidatedSeries]) -> str:
-    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``; of several series, but for which."""
+    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``, and exceptions."""
     points = _pooled(judged)
     off = f"{_percent(points)} off on average over {len(points)} size{'s' * (len(points) != 1)}"
     if len({point.bytes for point in points}) < FEWEST:
@@ -128,10 +122,8 @@ def _pooled(judged: Sequence[ValidatedSeries]) -> list[ValidatedPoint]:
 
 
 def _trust(points: list[ValidatedPoint]) -> tuple[str, Trusted] | None:
-    """Where the mean error is small: everywhere, or on one side of the size at which it changes most; None for nowhere.
-
-    A side is not blamed for few of its sizes: most must be off.
-    """
+    """Where the mean error is small: everywhere, or on one side of the size where it changes most; None for nowhere. A side
+    counts as bad only if most of its sizes are off."""
     below, from_on = _parted(points)
     if below and _good(below) != _good(from_on) and _mostly_off(from_on if _good(below) else below):
         change, left, right = from_on[0].bytes, _percent(below), _percent(from_on)
@@ -165,18 +157,18 @@ def _named(series: Series, among: Sequence[Series]) -> str:
 
 
 def _parted(points: list[ValidatedPoint]) -> tuple[list[ValidatedPoint], list[ValidatedPoint]]:
-    """The points below a size and from it on, so that errors differ least within each; nothing where they are too few."""
+    """Points split at the size that minimises the scatter of errors within the two parts; empty if too few."""
     cuts = [i for i in range(FEWEST, len(points) - FEWEST + 1) if points[i].bytes > points[i - 1].bytes]
     if not cuts:
         return [], []
-    errors = [min(error, 1.0) for error in _errors(points)]  # beyond 100% an error is just that: one outlier is no regime
+    errors = [min(error, 1.0) for error in _errors(points)]  # capped: one outlier is no regime
     below, above = _scatters(errors), _scatters(errors[::-1])
     cut = min(cuts, key=lambda i: below[i] + above[len(points) - i])
     return points[:cut], points[cut:]
 
 
 def _scatters(values: Sequence[float]) -> list[float]:
-    """The sum of squared deviations from their mean of the first 0, 1, 2 ... values (Welford 1962)."""
+    """Sums of squared deviations from the mean of the first 0, 1, 2 ... values (Welford 1962)."""
     mean, found = 0.0, [0.0]
     for count, value in enumerate(values, start=1):
         apart = value - mean

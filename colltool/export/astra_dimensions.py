@@ -1,7 +1,5 @@
-"""The dimensions of ASTRA-sim's network that a group spans, and what runs on each kind of them.
-
-A dimension has equal links of one latency and bandwidth; a message through a Switch takes two links.
-"""
+"""The dimensions of ASTRA-sim's network that a group spans, and the algorithm that runs on each. A dimension has equal links of
+one latency and bandwidth; a message through a Switch takes two links."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, assert_never
@@ -19,12 +17,11 @@ from colltool.fabric.topology import capabilities_of
 COLLECTIVES = (AR, AG, RS, A2A)
 Topology = Literal["Switch", "Ring", "FullyConnected"]
 AstraAlgorithm = Literal["ring", "direct", "direct1", "halvingDoubling"]
-_LINKS: dict[Topology, int] = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
-"""That a message takes between neighbours."""
+_LINKS: dict[Topology, int] = {"Switch": 2, "Ring": 1, "FullyConnected": 1}  # links per message between neighbours
 
 
 class AstraDimension(NamedTuple):
-    """One dimension of the network. ``bandwidth_Bps`` and ``latency_s`` of a link, η included."""
+    """One dimension; bandwidth and latency are per link, η included."""
 
     topology: Topology
     npus: int
@@ -33,12 +30,12 @@ class AstraDimension(NamedTuple):
 
 
 def dimensions_of(placed: PlacedGroup, readings: Readings) -> list[AstraDimension]:
-    """The dimensions of a group, innermost tier first."""
+    """Dimensions of a group, innermost tier first."""
     return [dimension for span in placed.spans for dimension in _dimensions(span, readings)]
 
 
 def all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Curve:
-    """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, and the launch overhead that it leaves out."""
+    """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, plus the launch overhead it ignores."""
     a, b, held = placed.overhead_s, 0.0, 1.0
     for one in dimensions:
         messages, sent = _one_way(runs(one.topology, AR, one.npus), one.npus)
@@ -49,7 +46,7 @@ def all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Cur
 
 
 def _one_way(algorithm: AstraAlgorithm, npus: int) -> tuple[int, float]:
-    """Messages one after the other and the share of the vector on a link, of the reduce-scatter in an all-reduce."""
+    """Sequential messages and share of the vector per link, of the reduce-scatter half of an all-reduce."""
     match algorithm:
         case "direct":
             return 1, 1 / npus
@@ -113,7 +110,7 @@ def _dimension(topology: Topology, npus: int, level: PathClass, links: int) -> A
 
 
 def runs(topology: Topology, primitive: Primitive, npus: int) -> AstraAlgorithm:
-    """What runs on a dimension: the fewest messages that send no more than a ring's bytes, neighbours alone on a Ring."""
+    """The algorithm of a dimension: the fewest messages that send no more than a ring's bytes; only neighbours on a Ring."""
     match topology:
         case "Ring":
             return "ring"

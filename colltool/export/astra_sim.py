@@ -1,8 +1,8 @@
 """A group as input of ASTRA-sim's analytical network: ``network.yml`` and ``system.json``.
 
-ASTRA-sim's network is a product of at most four dimensions, each with equal links. A bandwidth there is in units of 2^30 bytes/s
-and one direction, a latency is of one link in ns; a message through a Switch takes two links. The files are for its
-congestion-unaware binary, in which a message takes its links' latencies and its bytes over the bandwidth, as in colltool.
+The network is a product of at most four dimensions with equal links. Bandwidths are in 2^30 bytes/s one way, latencies in ns per
+link; a message through a Switch takes two links. The files are for the congestion-unaware binary, in which a message takes its
+links' latencies plus bytes over bandwidth, as in colltool.
 """
 
 import json
@@ -32,7 +32,7 @@ _NO_COPIES = 10**9  # local-mem-bw in GB/s: ASTRA-sim charges copies in a rank's
 
 
 class GroupUnderProtocol(NamedTuple):
-    """A group under one protocol: its dimensions, and an all-reduce over them with its launch overhead."""
+    """A group under one protocol: its dimensions, and the cost of an all-reduce with launch overhead."""
 
     placed: PlacedGroup
     dimensions: Sequence[AstraDimension]
@@ -40,31 +40,21 @@ class GroupUnderProtocol(NamedTuple):
 
 
 def astra_sim(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None) -> dict[str, str]:
-    """The two input files by name.
-
-    Args:
-        fabric: where.
-        group: N, or who is in it; all of the fabric when None.
-        ideal: every η is 1.
-        size: M in bytes, nccl-tests' convention; the comments then say what to run for it.
-
-    Raises:
-        ColltoolError: a group that does not fit, or that ASTRA-sim's dimensions cannot express; says what and how to go on.
-    """
+    """The two input files by name. ``group``: all of the fabric when None. ``ideal``: every η is 1. ``size``: M in bytes, for
+    comments on what to run. Raises ColltoolError for a group that does not fit or that ASTRA-sim cannot express."""
     placed, dimensions, _ = _widest(_under_each(fabric, group, ideal))
     notes = [*left_out(placed, dimensions, ideal), *to_know(fabric, group, ideal, size), about_system()]
     return {NETWORK: _network(placed, dimensions, notes), SYSTEM: _system(dimensions)}
 
 
 def to_know(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None) -> list[str]:
-    """What a user must know before the first run: which binary, what not to trust, which sizes to give."""
+    """What to know before the first run: which binary, what not to trust, which sizes to give."""
     several = _under_each(fabric, group, ideal)
     widest = _widest(several)
     return [*misleads(widest, several), *how_to_run(widest.dimensions), *size_notes(widest.placed.ranks, size)]
 
 
 def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnderProtocol]:
-    """The group under each protocol."""
     several = [_laid(under, Readings(ideal=ideal)) for under in under_protocols(place(fabric, group), AR)]
     if (count := len(several[0].dimensions)) > MOST_DIMENSIONS:
         what = f"{fabric.name} has {count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
@@ -73,7 +63,7 @@ def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnder
 
 
 def _widest(several: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
-    """ASTRA-sim has one set of numbers: those with the most bandwidth, of equals the last."""
+    """ASTRA-sim has one set of numbers: the protocol with the most bandwidth, the last of equals."""
     return min(reversed(several), key=lambda one: (one.curve.b, one.curve.a))
 
 
@@ -116,7 +106,7 @@ _BINARY = "AstraSim_Analytical_Congestion_Unaware"
 
 
 def left_out(placed: PlacedGroup, dimensions: Sequence[AstraDimension], ideal: bool) -> Iterator[str]:
-    """What the numbers contain, and what ASTRA-sim has no word for."""
+    """What the numbers contain, and what ASTRA-sim cannot express."""
     if _has(dimensions, "Switch"):
         yield "a Switch is two links, so its latency is half of alpha"
     if ideal:
@@ -172,7 +162,6 @@ def how_to_run(dimensions: Sequence[AstraDimension]) -> Iterator[str]:
 
 
 def about_system() -> str:
-    """Why the keys of system.json are as they are."""
     return (
         "system.json: one chunk at a time, phase after phase, as colltool prices a hierarchy; 1 ns of endpoint-delay is the least"
         " that ASTRA-sim takes; local-mem-bw is so large that copies in memory cost nothing, as in colltool"
@@ -184,12 +173,12 @@ def _has(dimensions: Sequence[AstraDimension], topology: Topology) -> bool:
 
 
 def _shortest(npus: int) -> float:
-    """n_β of an all-to-all on a ring whose blocks take the shorter way round: floor(n²/4)/(2n), and 1/2 between two."""
+    """n_β of a shortest-path all-to-all on a ring: floor(n²/4)/(2n), and 1/2 between two."""
     return npus * npus // 4 / (2 * npus) if npus > 2 else 0.5
 
 
 def _relayed(rings: Sequence[int]) -> int:
-    """Messages of ASTRA-sim's ring all-to-all: n(n-1)/2 on each axis."""
+    """Messages of ASTRA-sim's ring all-to-all: n(n-1)/2 per axis."""
     return sum(npus * (npus - 1) // 2 for npus in rings)
 
 
@@ -199,7 +188,7 @@ def _lists_differ(placed: PlacedGroup) -> bool:
 
 
 def size_notes(ranks: int, size: float | None = None) -> list[str]:
-    """What ASTRA-sim's collective size is: each NPU's input, where colltool and nccl-tests count M."""
+    """ASTRA-sim's collective size is each NPU's input; colltool and nccl-tests count M."""
     each, shard = ("", "") if size is None else (_whole(size), _whole(size / ranks))
     return [
         f"size of all-reduce, reduce-scatter and all-to-all in ASTRA-sim: M, what each NPU puts in{each}",

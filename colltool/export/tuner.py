@@ -1,8 +1,8 @@
 """The config file of NCCL's example tuner plugin, and the coarser NCCL_ALGO variable.
 
-The plugin reads its file carelessly: an unknown word means all-reduce, ring or Simple, a line of 255 characters or more falls
-apart, -1 channels are one, and so are those of a call without a matching row. So every row is explicit, and every collective
-has rows for every size, the last of them of rings under LL or Simple, which NCCL never switches off.
+The plugin parses carelessly: an unknown word means all-reduce, ring or Simple; lines of 255 characters or more are split; -1
+channels, or no matching row, mean one channel. So every row is explicit, and every collective has rows for all sizes, ending with
+rings under LL or Simple, which NCCL never switches off.
 """
 
 from __future__ import annotations
@@ -51,14 +51,9 @@ class _TunerSection(NamedTuple):
 def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int | None = None) -> str:
     """The CSV file of NCCL's example tuner plugin.
 
-    Args:
-        fabric: stars and Closes only, with the facts that NCCL's model needs under ``library``.
-        groups: numbers of ranks, or who is in each; all of the fabric when empty.
-        channels: for all rows; NVLS rows take at most what NCCL has for it. NCCL's own numbers when None.
-
-    Raises:
-        ColltoolError: a fabric that NCCL does not run on or that lacks facts, a rank count that does not fit, protocols whose
-            NCCL names nobody knows, channels out of range.
+    ``fabric`` is of stars and Closes only, with the facts of NCCL's model under ``library``. ``groups``: all of the fabric when
+    empty. ``channels``: for all rows (NVLS rows at most what NCCL has for it), NCCL's own numbers when None. Raises ColltoolError
+    where NCCL does not run on the fabric, facts or protocol names are missing, or ranks or channels are out of range.
     """
     if channels is not None and not 1 <= channels <= MOST_CHANNELS:
         raise ColltoolError(f"{channels} channels are out of range", argument="channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
@@ -67,7 +62,7 @@ def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int 
 
 
 def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
-    """``NCCL_ALGO`` for each group: every algorithm of its rows, by collective; NCCL chooses among them."""
+    """``NCCL_ALGO`` for each group: the algorithms of its rows by collective, among which NCCL chooses."""
     lines = [
         f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO cannot depend on sizes.\n",
         "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
@@ -170,6 +165,6 @@ def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
 
 
 def _comment(text: str) -> str:
-    """Cut long before the plugin would, which reads the rest of a longer line as a row."""
+    """Wrapped long before the plugin splits the line, whose rest it would read as a row."""
     indent = " " * (len(text) - len(text.lstrip()))
     return "".join(f"# {line}\n" for line in wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False))

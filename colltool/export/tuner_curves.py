@@ -1,7 +1,7 @@
-"""What each of NCCL's ways takes: by the fabric's own protocols where these are known to be NCCL's, else by NCCL's model.
+"""What each of NCCL's algorithms and protocols takes: by the fabric's protocols where they are NCCL's, else by NCCL's model.
 
-A file takes NCCL's choice from it. Only numbers of LL, LL128 and Simple justify that: measured ones, or those that a fabric
-without measurements lists under these names. A fabric's own numbers without protocols know nothing of them.
+A tuner file overrides NCCL's choice, which only numbers of LL, LL128 and Simple justify: measured ones, or those that a fabric
+without measurements lists under these names.
 """
 
 from __future__ import annotations
@@ -34,13 +34,7 @@ _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 
 
 class Curves(NamedTuple):
-    """NCCL's ways of one collective on a group.
-
-    Args:
-        ways: each with its pieces.
-        own: whether the fabric's protocols give them, and not NCCL's model.
-        notes: what a reader of the file should know.
-    """
+    """NCCL's algorithm and protocol combinations for one collective; ``own``: by the fabric's protocols, not NCCL's model."""
 
     ways: tuple[Combination, ...]
     own: bool
@@ -48,7 +42,6 @@ class Curves(NamedTuple):
 
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
-    """What each way takes at which size."""
     fabric = cluster.placed.fabric
     listed = any(span.tier.protocols_for(primitive) for span in cluster.placed.spans)
     if listed and (_measured(cluster, primitive) or not _has_measurements(fabric)):
@@ -92,7 +85,7 @@ def _has_measurements(fabric: Fabric) -> bool:
 
 
 def _measured(cluster: Cluster, primitive: Primitive) -> bool:
-    """Whether calls over the whole group were measured: on its outermost tier, and this collective, not one it stands in for."""
+    """Whether this collective, not one it stands in for, was measured on the group's outermost tier."""
     tier = cluster.placed.spans[-1].tier
     own = _seen(tier, primitive)
     if not own:
@@ -103,7 +96,7 @@ def _measured(cluster: Cluster, primitive: Primitive) -> bool:
 
 
 def _seen(tier: Tier, primitive: Primitive) -> list[Protocol]:
-    """The protocols of a tier that were measured there; others may stand in for what larger groups run."""
+    """The protocols measured on a tier; others may stand in for what larger groups run."""
     return [one for one in tier.protocols_for(primitive).values() if one.measured]
 
 
@@ -165,8 +158,8 @@ def _source_note(cluster: Cluster, primitive: Primitive, protocols: Mapping[str,
     return f"measured from {range_text(least, most)} under {names}; rows for smaller and larger messages are extrapolated"
 
 
+# all that NCCL's plugin tunes, in NCCL's order
 COLLECTIVES = {"broadcast": BC, "reduce": REDUCE, "allgather": AG, "reducescatter": RS, "allreduce": AR}
-"""All that NCCL's plugin tunes, in NCCL's order; all-to-all is not among them."""
 
 
 class Cluster(NamedTuple):
@@ -181,12 +174,11 @@ class Cluster(NamedTuple):
 
     @property
     def nodes(self) -> int:
-        """NCCL's nodes: innermost domains, and below a Clos each endpoint is one."""
+        """NCCL's nodes: innermost domains; below a Clos each endpoint is one."""
         return self.hardware.nodes
 
     @property
     def spoken(self) -> str:
-        """``16 ranks on 2 nodes``."""
         return f"{self.ranks} ranks on {self.nodes} node{'s' if self.nodes > 1 else ''}"
 
 
@@ -206,5 +198,5 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
 
 
 def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
-    """The groups in the order given, each once; all of the fabric where none is given."""
+    """The groups in the order given, each once; all of the fabric without any."""
     return list({cluster.ranks: cluster for cluster in (cluster_of(fabric, group) for group in groups or [None])}.values())

@@ -1,8 +1,8 @@
-"""Which of NCCL's ways is best at which size, and which is the next best where NCCL has switched that one off.
+"""Which algorithm and protocol is best at each size, and the next best where NCCL has switched that one off.
 
-A tuner file is read from the top until a row matches that NCCL can run. So at each size its rows are the ways from the fastest
-on, each behind faster ones only if it needs less than every one of them, down to one that needs nothing: whatever is switched
-off, the first row that is left is the fastest way that is left. Curves are lines between sizes, so the borders are exact.
+The plugin takes the first matching row that NCCL can run. So the rows of a size go from fastest to slowest, each only if it needs
+less than every one before it, down to one that needs nothing: whatever is switched off, the first row left is the fastest one
+left. Curves are piecewise linear, so the borders are exact.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from colltool.nccl.model import Combination, Piece
 
 MAX_BYTES = 2**64 - 1
 HURTS = 1.4
-"""A choice that NCCL's own model takes to cost so many times its best stands behind that: fits may be wrong about what ran."""
+"""A choice that costs this many times the best by NCCL's own model is put behind that: fits may be wrong about what ran."""
 
-_Order = tuple[tuple[str, str], ...]
-"""The ways of one size, the fastest first: algorithm and protocol."""
+_Order = tuple[tuple[str, str], ...]  # (algorithm, protocol) at one size, fastest first
 
 
 class Advice(NamedTuple):
-    """A way for whole sizes, both ends included; ``depth`` is how many rows stand before it at these sizes."""
+    """A row for sizes up to and including ``max_bytes``; ``depth``: how many rows stand before it at these sizes."""
 
     depth: int
     min_bytes: int
@@ -34,10 +33,8 @@ class Advice(NamedTuple):
 
 
 def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
-    """What NCCL may have switched off, by the machine, a variable or a plugin that is not loaded; empty: always there.
-
-    Rings and trees under LL and Simple are always there. Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel).
-    """
+    """What NCCL may have switched off by machine, variable or missing plugin; empty for rings and trees under LL and Simple.
+    Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel)."""
     needed = {"LL128"} if protocol == "ll128" else set()
     if algorithm.startswith("nvls"):
         needed.add("NVLS")
@@ -51,7 +48,7 @@ def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
 def advised(
     ways: Sequence[Combination], nodes: int, spare: Sequence[Combination] = (), *, guarded: bool = False
 ) -> tuple[Advice, ...]:
-    """Rows for all sizes in the order in which a file has them: the best, those behind them, and at last rings alone."""
+    """Rows for all sizes in file order: the best, those behind them, and last rings alone."""
     known = [way for way in ways if way.pieces]
     named = {way.algorithm for way in known}
     orders = _orders(known, nodes, [way for way in spare if way.pieces and way.algorithm in named] if guarded else [])
@@ -73,7 +70,7 @@ def _always_a_ring(algorithm: str, protocol: str, nodes: int) -> bool:
 
 def _orders(ways: Sequence[Combination], nodes: int, guard: Sequence[Combination]) -> list[tuple[int, _Order]]:
     found: dict[int, _Order] = {}
-    limits = [_dearer(way, HURTS) for way in guard]  # where a way costs so many times what another does, an order may change
+    limits = [_dearer(way, HURTS) for way in guard]  # where the guard puts a way behind, the order changes
     for start, size in _stretches([*ways, *guard, *limits]):
         found[ceil(start) if found else 0] = _order(_ranked(ways, guard, size), nodes)
     return [next(same) for _, same in groupby(found.items(), key=lambda item: item[1])]
@@ -119,7 +116,7 @@ def _piece(way: Combination, size: float) -> Piece:
 
 
 def _order(ranked: Sequence[Combination], nodes: int) -> _Order:
-    """From the first on those that need less than all before them; of equals the first, as NCCL has it."""
+    """From the first on, those that need less than all before them."""
     kept: dict[tuple[str, str], frozenset[str]] = {}
     for way in ranked:
         needed = needs(way.algorithm, way.protocol, nodes)
@@ -131,7 +128,7 @@ def _order(ranked: Sequence[Combination], nodes: int) -> _Order:
 
 
 def _by_depth(orders: Sequence[tuple[int, _Order]]) -> list[Advice]:
-    """First the fastest of all sizes, then what stands behind them; at each depth only sizes that have that many."""
+    """First the fastest of all sizes, then what stands behind them; each depth covers only sizes with that many rows."""
     found = []
     ends = [*(start - 1 for start, _ in orders[1:]), MAX_BYTES]
     for depth in range(max(len(order) for _, order in orders)):

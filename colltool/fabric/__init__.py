@@ -1,1 +1,1 @@
-"""Fabric files: what they may say, how they are read, what follows from them."""
+"""Fabric files: their schema, reading and writing, and what follows from them."""

@@ -1,4 +1,4 @@
-"""What a network is made of, what that costs and draws: the bill of a fabric, or of a Clos that was sized."""
+"""Bill of materials of a fabric, or of a sized Clos: parts, money, watts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOURS_A_YEAR = 8766.0  # with leap years
 
 @dataclass(frozen=True)
 class BillLine:
-    """So many of one part; ``count``, ``cost`` and ``power_W`` None where what decides is not given, as watts may be."""
+    """So many of one part; None: not known, such as a count without a radix."""
 
     tier: str
     level: str
@@ -31,10 +31,10 @@ class BillLine:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a network costs, in ``currency``.
+    """What a network costs, in ``currency``; None: unknown.
 
-    ``parts``: all that have a price. ``power_W``: all whose watts are given; ``energy_per_year``: money for it. ``years`` is the
-    file's; ``total`` the parts plus the energy of those years, if known. ``unpriced``: parts without a price. None: unknown.
+    ``parts``: all that have a price. ``power_W``: all whose watts are given. ``total``: parts plus the energy of ``years``, if
+    known.
     """
 
     currency: str
@@ -48,7 +48,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Bill:
-    """The parts of a network, level by level; ``cost`` None without prices, or where a priced part cannot be counted."""
+    """The parts of a network, level by level; no ``cost`` without prices, or where a priced part cannot be counted."""
 
     lines: tuple[BillLine, ...]
     cost: Cost | None
@@ -64,21 +64,15 @@ class _Counted(NamedTuple):
 
 
 def cost_of(fabric: Fabric) -> Cost | None:
-    """What the network of a fabric costs by its own ``prices``, to be held against a step time.
+    """What a fabric's network costs by its own ``prices``: of the ``tiers`` they name, else all but the innermost.
 
-    Args:
-        fabric: any; never changed, and no time depends on its prices.
-
-    Returns:
-        Money in the file's currency and watts, the same for every group and every job on the fabric. Counted are the file's
-        ``tiers``, else all but the innermost, or the only one. None where the file gives no prices of parts, or prices one whose
-        number nothing decides (the switches of a Clos without ``sizing``).
+    None without prices of parts, or if one is of a part whose number is undecided (the switches of a Clos without ``sizing``).
     """
     return bill_of(fabric).cost if fabric.prices else None
 
 
 def bill_of(fabric: Fabric) -> Bill:
-    """The parts of a fabric's tiers that are bought by the piece."""
+    """The parts of the tiers that are bought by the piece."""
     prices, facts = fabric.prices, fabric_facts(fabric)
     named = prices.tiers if prices and prices.tiers else [tier.name for tier in fabric.tiers[1:] or fabric.tiers]
     counted = [
@@ -93,7 +87,6 @@ def bill_of(fabric: Fabric) -> Bill:
 
 
 def bill_of_plan(plan: ClosPlan, prices: Prices | None) -> Bill:
-    """The parts of a Clos that was sized."""
     levels = [one.name for one in plan.levels]
     elsewhere = [name for name in (prices.copper if prices else None) or () if name not in levels]
     notes = [f"copper names {', '.join(elsewhere)}, the levels here are {', '.join(levels)}"] if elsewhere else []

@@ -1,4 +1,4 @@
-"""What every tier can answer, whatever its topology; ``topology.py`` has the answers."""
+"""The interface to a tier whatever its topology; :mod:`colltool.fabric.topology` implements it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ Of = TypeVar("Of", bound=Tier, covariant=True)
 class DistanceClass(NamedTuple):
     """Pairs of endpoints that are equally far apart.
 
-    Args:
-        name: of the level where they meet; the tier's own with one class.
-        group: endpoints in one domain of this class.
-        alpha_s: α of a pair, seconds, without η.
-        oversubscription: of the uplinks from the class below; 1 for the nearest.
-        cable_m: metres of cable; their delay is already in α.
+    ``name``: of the level where they meet, or the tier. ``group``: endpoints in one domain of this class. ``alpha_s``: α without
+    η, cable delay included. ``oversubscription``: of the uplinks from the class below. ``cable_m``: metres.
     """
 
     name: str
@@ -38,18 +34,14 @@ _SPEED_IN_FIBRE = 2e8  # m/s: light in glass, 5 ns a metre
 
 
 def cable_s(metres: float) -> float:
-    """What a cable adds to α, seconds."""
+    """Seconds that a cable adds to α."""
     return metres / _SPEED_IN_FIBRE
 
 
 def distance_class(
     name: str, group: int, alpha_s: float, oversubscription: float = 1.0, *, cable: float | None = None
 ) -> DistanceClass:
-    """Pairs with the fabric's α plus the delay of a cable, in metres.
-
-    >>> round(distance_class("ib", 2, 0.0, cable=100).alpha_s * 1e9)
-    500
-    """
+    """Add the delay of a cable, in metres, to α."""
     metres = cable or 0.0
     return DistanceClass(name, group, alpha_s + cable_s(metres), oversubscription, metres)
 
@@ -60,7 +52,7 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def joined_by(self) -> JoinedBy:
-        """What joins its endpoints: switches, a link per pair, or links between neighbours."""
+        """Switches, a link per pair, or links between neighbours."""
         return joined_by(self.tier.topology)
 
     @property
@@ -70,7 +62,7 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def extent(self) -> str:
-        """Its endpoints as people write them: ``72``, ``8x8x4``."""
+        """``72`` endpoints, or ``8x8x4``."""
         return shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
 
     @property
@@ -81,10 +73,10 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     @abstractmethod
     def axes(self) -> tuple[Axis, ...]:
-        """The axes of a lattice; empty elsewhere."""
+        """Of a lattice; empty elsewhere."""
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        """The axes of a group that fills the tier axis by axis, None where it fills one in part; a partial axis is open.
+        """The axes of a group that fills the tier axis by axis, a partial axis open; None where it fills one in part.
 
         With a stride, every stride-th endpoint: inner axes, of one place each, make up the stride.
         """
@@ -98,7 +90,7 @@ class TierCapabilities(ABC, Generic[Of]):
         return tuple(axes)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
-        """The tier as a group sees it: on a lattice the best box of that many endpoints, or this shape; None where none fits."""
+        """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
         return self.tier
 
     def takes_stride(self, stride: int) -> bool:
@@ -112,11 +104,11 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     @abstractmethod
     def in_network(self) -> InNetwork | None:
-        """What its switches compute; None where there are none or they compute nothing."""
+        """What its switches compute; None for nothing."""
 
     @property
     def operations(self) -> frozenset[str]:
-        """Of ``reduce``, ``multicast`` and ``all_to_all`` those that its switches compute."""
+        """Those of ``reduce``, ``multicast`` and ``all_to_all`` that its switches compute."""
         spec = self.in_network
         if spec is None:
             return frozenset()
@@ -124,22 +116,22 @@ class TierCapabilities(ABC, Generic[Of]):
         return frozenset(name for name, does in can.items() if does)
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
-        """Tier fields with other in-network hardware in place of its own; empty where it has none."""
+        """Tier fields that replace its in-network hardware; empty where it has none."""
         return {} if self.in_network is None else {"in_network": switch}
 
     @property
     @abstractmethod
     def levels(self) -> tuple[Level, ...]:
-        """The levels that the file lists, bottom up."""
+        """As the file lists them, bottom up."""
 
     @property
     @abstractmethod
     def classes(self) -> tuple[DistanceClass, ...]:
-        """Its distance classes, nearest first; the last holds all endpoints."""
+        """Distance classes, nearest first; the last holds all endpoints."""
 
     @abstractmethod
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
-        """Tier fields with α of the nearest class set to ``alpha_s``; farther ones keep their surplus, cables add theirs."""
+        """Tier fields that set α of the nearest class; farther ones keep their surplus, cables add theirs."""
 
     @property
     @abstractmethod
@@ -154,7 +146,7 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     @abstractmethod
     def bisection_Bps(self) -> float:
-        """Bytes/s, one way, all ports, across the worst cut of one plane into two halves (floor and ceil of an odd number)."""
+        """Bytes/s, one way, all ports, across the worst cut of one plane into halves (floor and ceil of an odd number)."""
 
     @property
     def sigma(self) -> float | None:
@@ -172,8 +164,7 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     @abstractmethod
-    def sizing(self) -> Sizing | None:
-        """Rails and radix, if given."""
+    def sizing(self) -> Sizing | None: ...
 
     @property
     @abstractmethod

@@ -1,7 +1,7 @@
-"""What one failed part takes down: a NIC, a link, a switch of each level. Rails keep an endpoint alive that one switch would not.
+"""What one failed NIC, link or switch takes down, in ports and cables, before any detour is congested.
 
-Bandwidth is counted in ports and cables, before any detour is congested; of groups that are not full, the fullest. Source of the
-question: Collectives Explainer Series part 03 §1.1, one switch a pod against one for each of its rails.
+Of groups that are not full, the fullest. Source of the question: Collectives Explainer Series part 03 §1.1, one switch a pod
+against one for each of its rails.
 """
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ from colltool.sizing.records import ClosPlan
 
 @dataclass(frozen=True)
 class Failure:
-    """One part that fails, and what that takes from whom.
+    """One failed part and what that takes from whom.
 
-    Attributes:
-        tier: empty for a Clos sized without a fabric.
-        part: ``NIC`` or ``port`` of an accelerator, each with its cable; ``link``; ``switch``; ``switches``: all of a domain.
-        level: of the switch, or that the link enters from below; the tier's name if it has no levels.
-        count: such parts, in all domains.
-        nics: endpoint ports left without a switch.
-        endpoints, ranks: that lose bandwidth; ``share``: of each, at most.
-        beyond: the level whose traffic upwards that is; empty: all of the tier's.
-        cut_off: ranks that reach nobody on the tier any more.
+    ``tier``: empty for a Clos sized without a fabric. ``part``: ``NIC`` or ``port`` of an accelerator, each with its cable;
+    ``link``; ``switch``; ``switches``: all of a domain. ``level``: of the switch, or that the link enters from below; else the
+    tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left without a switch. ``endpoints``, ``ranks``: that
+    lose at most ``share`` of their bandwidth each. ``beyond``: the level whose upward traffic that is; empty: all of the tier's.
+    ``cut_off``: ranks that reach nobody on the tier any more.
     """
 
     tier: str
@@ -45,7 +41,7 @@ class Failure:
 
 
 def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
-    """Of every part of a fabric, innermost tier first; of a Clos without ``sizing`` the NICs alone."""
+    """Every kind of single failure, innermost tier first; of a Clos without ``sizing`` those of its NICs alone."""
     facts = fabric_facts(fabric).tiers
     return tuple(one for tier, known in zip(fabric.tiers, facts, strict=True) for one in _of_tier(tier, known))
 
@@ -76,7 +72,7 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
 
 
 def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> tuple[Failure, ...]:
-    """Of every part of a Clos that joins so many endpoints of ``ports`` each; an endpoint counts as one rank."""
+    """Every kind of single failure of a Clos over endpoints of ``ports`` each; an endpoint counts as one rank."""
     return tuple(_of_plan(plan, endpoints, ports))
 
 
@@ -87,7 +83,7 @@ def _of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
     members = min(endpoints, ceil(on_rail / of_endpoint))
 
     def lost(part: str, at: int, count: int, nics: int, share: float, beyond: str = "") -> Failure:
-        """``nics`` of one rail lose a share of their traffic, so endpoints that of one of their rails."""
+        """``nics`` of one rail lose a share of their traffic."""
         whole = nics in (1, on_rail) or nics % of_endpoint == 0  # else an endpoint at either end is there in part
         touched = min(members, ceil(nics / of_endpoint) if whole else (nics - 2) // of_endpoint + 2)
         return Failure(

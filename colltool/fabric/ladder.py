@@ -1,7 +1,4 @@
-"""Ladder files: a list of prices to follow, at one size unless a rung states its own.
-
-The fabrics that a ladder names are shipped ones, or files beside the ladder.
-"""
+"""Ladder files: a list of prices to follow, on shipped fabrics or files beside the ladder."""
 
 from __future__ import annotations
 
@@ -53,10 +50,7 @@ class LadderFile(Part):
 
 
 class RungDefinition(NamedTuple):
-    """One line of a ladder file: what to price where. Without an algorithm the fastest; without a size the ladder's.
-
-    ``where`` is its place in the file, for whoever finds that it cannot be priced.
-    """
+    """What to price where; default: the fastest algorithm, the ladder's size. ``where``: place in the file, for errors."""
 
     primitive: Primitive
     fabric: Fabric
@@ -67,10 +61,7 @@ class RungDefinition(NamedTuple):
 
 
 class LadderDefinition(NamedTuple):
-    """A ladder file: its name and its rungs; ``size`` in bytes of those that state none.
-
-    ``overrides`` are those that it was read with.
-    """
+    """A ladder file as read; ``size`` in bytes, of the rungs that state none."""
 
     name: str
     description: str
@@ -80,12 +71,7 @@ class LadderDefinition(NamedTuple):
 
 
 def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()) -> LadderDefinition:
-    """A ladder from a file or a mapping, or a shipped one by name.
-
-    Raises:
-        ManyErrors: everything that is wrong with its content, with ``file:line:column``.
-        ColltoolError: no such ladder, an unreadable file, not YAML.
-    """
+    """A ladder from a file or a mapping, or a shipped one by name."""
     if isinstance(ladder, Mapping):
         return _finished(read(LadderFile, ladder, overrides=overrides, short=_SHORT), Path())
     typed = os.fsdecode(ladder)
@@ -119,7 +105,7 @@ def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
 
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
-    """The fabrics of all rungs; what is wrong with one is reported once, where it is first named."""
+    """The fabrics of all rungs; an error in one is reported once, where it is first named."""
     found: dict[str, Fabric] = {}
     tried: set[str] = set()
     listed = reading.data.get("rungs")

@@ -1,4 +1,4 @@
-"""The key ``library`` of a fabric: what runs on it, and what that library's own cost model needs of the hardware."""
+"""The key ``library`` of a fabric: what runs on it, and what its cost model needs of the hardware."""
 
 from __future__ import annotations
 
@@ -126,12 +126,11 @@ class Efficiency(Part):
         return software
 
     def took(self) -> dict[int, tuple[tuple[float, float], ...]]:
-        """The measured (bytes, seconds) by rank count, both ascending."""
+        """Measured (bytes, seconds) by rank count, both ascending."""
         counts = sorted({one.ranks for one in self.software})
         return {count: tuple(sorted((one.size, one.time) for one in self.software if one.ranks == count)) for count in counts}
 
     def share_on(self, nodes: int) -> float:
-        """The share on a number of nodes."""
         if isinstance(self.share, float):
             return self.share
         points = sorted((one.nodes, one.share) for one in self.share)
@@ -176,7 +175,7 @@ DEVICES = (
     "a100-40gb", "a100-80gb", "b200", "b300", "gb200", "gb300", "h100", "h200", "mi300x", "tpu-v4", "tpu-v5e", "tpu-v5p",
     "tpu-v6e", "trainium2",
 )  # fmt: skip
-"""Those that a fabric may name. Of all but trainium2 colltool knows what they compute."""
+"""What a fabric may name. Of all but trainium2 colltool knows the FLOP/s."""
 
 
 def _known(name: str) -> str:

@@ -1,8 +1,4 @@
-"""What a fabric may say and hardly anybody means: slipped units and orders of magnitude, told by ``fabric check``.
-
-The bounds of the model refuse what cannot be; these ranges only warn, so they may be narrow. Each gives the reason that a
-reader needs to agree or to carry on.
-"""
+"""Warnings of ``fabric check``: slipped units and orders of magnitude that are valid, but hardly ever meant."""
 
 from __future__ import annotations
 
@@ -42,7 +38,7 @@ _OF_TIER = 3  # steps to a number of a tier: tiers, 0, alpha
 
 
 class CheckedFabric(NamedTuple):
-    """A fabric file that holds, as it was named, and what is odd about it."""
+    """A valid fabric file by the name it was given, and its warnings."""
 
     file: str
     fabric: Fabric
@@ -50,11 +46,7 @@ class CheckedFabric(NamedTuple):
 
 
 def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
-    """A fabric that holds, and what in it is probably a mistake; ``name`` is what the result calls it.
-
-    Raises:
-        ColltoolError: as :func:`colltool.fabric.load.load_fabric`.
-    """
+    """Load a fabric and collect warnings; ``name`` is what the result calls it."""
     reading = fabric_reading(fabric)
     loaded = reading.result()
     found = [one._replace(where=reading.source.at(one.path)) for one in lint(loaded, reading.data)]
@@ -62,7 +54,7 @@ def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
 
 
 def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarning]:
-    """What in a fabric is probably a mistake; ``written`` is its data as the file spells it, for slips of the unit."""
+    """Warnings about a fabric; ``written`` is its data as the file spells it, to see slips of the unit."""
     data = fabric.model_dump(by_alias=True, exclude_none=True)
     for tier, told in zip(fabric.tiers, data["tiers"], strict=True):
         for level, one in zip(told.get("levels", ()), capabilities_of(tier).classes, strict=False):
@@ -125,13 +117,13 @@ def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]
 
 
 PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
-"""Rates at which network ports are sold, in Gb/s; those inside a node are quoted in GB/s."""
+"""Rates at which network ports are sold, in Gb/s."""
 
 _MOST_SHARED = 16  # ranks behind one NIC, or NICs behind one rank
 
 
 class LintWarning(NamedTuple):
-    """Something that is read as written, and is probably not meant: its key path, place, what it says and why that is odd."""
+    """Something valid that is probably not meant: where, what it says, and why that is odd."""
 
     path: KeyPath
     where: str
@@ -140,7 +132,7 @@ class LintWarning(NamedTuple):
 
 
 def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
-    """What does not go together."""
+    """Numbers that do not go together."""
     for index, (inner, outer) in enumerate(pairwise(fabric.tiers), start=1):
         yield from _wrong_way_round(index, inner, outer)
         yield from _no_port(index, outer)

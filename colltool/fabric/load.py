@@ -23,7 +23,7 @@ FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def shipped_folder() -> Path:
-    """The folder of the shipped fabrics: in the wheel within the package, in a checkout at its top."""
+    """Within the package in a wheel, at the top of a checkout."""
     package = Path(__file__).parent.parent
     packed = package / "_fabrics"
     return packed if packed.is_dir() else package.parent / "fabrics"
@@ -34,11 +34,7 @@ def shipped_fabrics() -> list[str]:
 
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """The path that ``--fabric`` means, and what errors call it: an existing file, else a shipped fabric by file name or stem.
-
-    Raises:
-        ColltoolError: neither, or a directory.
-    """
+    """The path that ``--fabric`` means and its name for errors: an existing file, else a shipped fabric by file name or stem."""
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
@@ -56,7 +52,7 @@ def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def exists(typed: str) -> bool:
-    """Whether a file, a pipe or a folder has this name; no name of a file has none."""
+    """Whether a file, pipe or folder has this name."""
     try:
         return os.path.exists(typed)
     except ValueError:  # a NUL, or a lone surrogate
@@ -64,38 +60,28 @@ def exists(typed: str) -> bool:
 
 
 def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
-    """A validated fabric.
+    """A validated fabric, from a path, a shipped name, or a mapping of what a file would hold.
 
-    Args:
-        fabric: an existing file, a shipped fabric by name, or a mapping of what a file would hold.
-        overrides: ``KEY=VALUE`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``,
-            ``torus.shape=[8,8,4]``, ``tiers.0.eta.beta=0.7``; a later one wins. Or values by key. See :attr:`Fabric.overrides`.
-
-    Raises:
-        ManyErrors: everything wrong with the content, in the order of the file, then the overrides.
-        ColltoolError: no such fabric, an unreadable file, not YAML.
+    ``overrides`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``, ``torus.shape=[8,8,4]``,
+    ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key. Raises ManyErrors with everything wrong in the content.
     """
     return _finished(fabric_reading(fabric, overrides))
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
-    """The plain data of a fabric that holds, with its overrides: to be changed and written again.
-
-    Raises:
-        ColltoolError: as :func:`load_fabric`.
-    """
+    """The plain data of a valid fabric with its overrides, to be changed and written again."""
     reading = fabric_reading(fabric, overrides)
     reading.result()
     return reading.data
 
 
 def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
-    """As :func:`load_fabric`, from YAML text that errors call ``name``."""
+    """A fabric from YAML text that errors call ``name``."""
     return _finished(read(Fabric, text, name, overrides, SHORT))
 
 
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
-    """As :func:`load_fabric`, with the places of everything in the file, and not yet held to its result."""
+    """As :func:`load_fabric`, with the places of everything in the file, and errors not yet raised."""
     if isinstance(fabric, Mapping):
         return read(Fabric, fabric, overrides=overrides, short=SHORT)
     if not isinstance(fabric, str | os.PathLike):
@@ -128,12 +114,7 @@ _EACH = given("overrides", ["currency=USD"])
 
 
 def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Prices:
-    """The prices that a file, a shipped fabric or a mapping holds, alone or under ``prices``; None: those of the overrides.
-
-    Raises:
-        ManyErrors: everything wrong with them, such as a missing currency.
-        ColltoolError: no such file, or a fabric without prices.
-    """
+    """Prices from a file, a shipped fabric or a mapping, alone or under ``prices``; None: from the overrides only."""
     if prices is None:
         return read(Prices, {}, "", overrides, _SHORT).result()
     if isinstance(prices, Mapping):
@@ -149,7 +130,7 @@ def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Price
 
 
 def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[str, Any]:
-    """The key ``prices`` of a fabric that holds, or of a file that has nothing else; a mapping of prices as it is."""
+    """The prices in a fabric or under the only key ``prices``; a mapping of prices as it is."""
     if list(data) == ["prices"] and isinstance(data["prices"], Mapping):
         inner: Mapping[str, Any] = data["prices"]
         return inner

@@ -1,6 +1,7 @@
-"""The fabric as pydantic models: the YAML schema, its bounds and the units of every number.
+"""The fabric file as pydantic models: its YAML schema, bounds and units.
 
-Numbers are SI once validated: seconds, bytes/s. ``source`` and ``notes`` are text for people and never priced.
+Numbers are SI once validated. ``source`` and ``notes`` are text for people and never priced. Class docstrings go into the JSON
+Schema.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
 class TierBase(Part):
-    """What every tier has: ``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
+    """``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
 
     name: Name
     bandwidth: Bandwidth
@@ -89,11 +90,11 @@ class TierBase(Part):
     @property
     @abstractmethod
     def endpoints(self) -> int:
-        """Endpoints that the tier joins: ranks, or whole lower-tier domains."""
+        """Ranks, or whole domains of the tier below."""
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """Of the levels that it lists, bottom up."""
+        """Bottom up; empty without levels."""
         return ()
 
     def protocols_for(self, primitive: Primitive) -> dict[str, Protocol]:
@@ -121,8 +122,6 @@ class TierBase(Part):
 
 
 class SizedTier(TierBase):
-    """A tier that gives its endpoints by number."""
-
     size: Annotated[Count, Accepted(f"a whole number from 1 to {MAX_RANKS}", instead="shape")]
 
     @property
@@ -174,7 +173,7 @@ class LatticeTier(TierBase):
 
     @property
     def closes(self) -> bool:
-        """Whether its lines may wrap around."""
+        """Whether its axes may wrap around."""
         return CLOSES[self.topology]
 
 
@@ -221,8 +220,7 @@ class Fabric(Part):
     hypothetical: Flag = False
     device: DeviceName | None = None
     uncertainty: Annotated[
-        dict[str, str] | None,
-        Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),
+        dict[str, str] | None, Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}")
     ] = None
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
@@ -250,7 +248,7 @@ class Fabric(Part):
         return facts.reached if facts and facts.name != "all" else ()
 
     def under(self, library: LibraryName) -> Fabric:
-        """The fabric with another library on it, keeping what its own says of the hardware; itself if that is its own."""
+        """The fabric with another library, keeping what its own says of the hardware."""
         own = self.library_facts
         if library == self.library_name:
             return self
@@ -262,7 +260,7 @@ class Fabric(Part):
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Key and value of every override, as given: ``(("ib.size", "64"),)``; not part of its data or equality."""
+        """Key and value of every override as given, ``(("ib.size", "64"),)``; not part of its data or equality."""
         return self._overrides
 
     def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:

@@ -1,4 +1,4 @@
-"""Numbers of a fabric that may be other than the file says: which, between which bounds, and how they are drawn."""
+"""Uncertain numbers of a fabric: which, between which bounds, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import Place, values_of
 
 USUAL = ("alpha=2x", "eta.beta=20%", "bandwidth=10%")
-"""Where nothing is said: latencies are rarely known to a factor, contention's defaults to no better than 20% (Collectives
-Explainer Series 05 section 7), rates to what encoding and headers take."""
+"""Defaults. Latencies are rarely known to a factor, contention to no better than 20% (Collectives Explainer Series 05 section 7),
+rates to what encoding and headers take.
+"""
 
 _FACTOR, _SHARE, _RANGE = re.compile(r"(\d+\.?\d*)x"), re.compile(r"(\d+\.?\d*)%"), re.compile(r"([^:]+):([^:]+)")
 _AROUND = frozenset({"levels", "protocols", "in_network"})  # parts of a tier whose numbers are called like the tier's own
 _ALIKE = {"alpha": frozenset({"alpha", "alpha_switch", "post"}), "eta.beta": frozenset({"eta.beta", "eta_beta"})}
-"""What a factor or a share of one name stands for: every latency, every part of a bandwidth that survives."""
+"""What a factor or share of a name also covers: every latency, every share of bandwidth."""
 _READ: dict[str, Callable[[str], float]] = {
     "alpha": parse_time, "alpha_switch": parse_time, "post": parse_time, "launch_overhead": parse_time, "startup": parse_time,
     "bandwidth": parse_rate, "local_copy": parse_rate,
@@ -31,10 +32,7 @@ _BOUNDS = {"eta.alpha": _RATIO, "eta.beta": _PART, "eta_beta": _PART, "oversubsc
 
 
 class ParameterRange(NamedTuple):
-    """One number of a fabric: where it stands, its key as ``--set`` has it, what the file says, and its bounds.
-
-    ``even``: drawn evenly by factor (a latency off by 2x), else by value.
-    """
+    """One number of a fabric and its bounds; ``even``: drawn evenly by factor (a latency off by 2x), else by value."""
 
     place: Place
     key: str
@@ -45,7 +43,7 @@ class ParameterRange(NamedTuple):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Between which values it is such a number at all."""
+        """The bounds that the file format allows."""
         return _limits(self.place)
 
 
@@ -65,9 +63,6 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
 
     A factor or share of ``alpha`` covers every latency (tiers, levels, protocols, switches; without a tier also launching), one
     of ``eta.beta`` also the switches' share. LOW:HIGH applies to numbers of exactly that name.
-
-    Raises:
-        ColltoolError: a key that names no number here, a range upside down, or one that excludes the file's value.
     """
     known = numbers_of(fabric)
     found: dict[Place, ParameterRange] = {}
@@ -90,7 +85,6 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
 
 
 def names_a_number(fabric: Fabric, typed: str) -> bool:
-    """Whether the key of a range names a number of a fabric at all."""
     key = typed.partition("=")[0].strip()
     return any(_means(fabric, key, name, alike=True) for name in numbers_of(fabric).values())
 
@@ -98,7 +92,7 @@ def names_a_number(fabric: Fabric, typed: str) -> bool:
 def ranges_of(
     fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None
 ) -> tuple[tuple[ParameterRange, ...], bool]:
-    """The given ranges, else the fabric's own ``uncertainty``, else :data:`USUAL`; and whether the last were taken.
+    """The given ranges, else the fabric's ``uncertainty``, else :data:`USUAL`; and whether the last were taken.
 
     For a primitive, numbers of other primitives are left out, unless only those were named.
     """
@@ -129,7 +123,7 @@ def _key(fabric: Fabric, place: Place) -> str:
 
 
 def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
-    """Whether a typed key is this number's, or that of a tier or of all tiers; with ``alike`` also of what it stands for."""
+    """Whether a typed key names this number, alone or with others; with ``alike`` also by :data:`_ALIKE`."""
     if typed == key:
         return True
     own, rest = key.split("."), typed.split(".")

@@ -1,4 +1,4 @@
-"""The key ``prices`` of a fabric: what its parts cost and draw, in one currency. Nothing here enters a time."""
+"""The key ``prices`` of a fabric: what its parts cost and draw. No time depends on it."""
 
 from __future__ import annotations
 
@@ -44,12 +44,11 @@ class Prices(Part):
     tiers: Annotated[tuple[Name, ...], _NAMES, Accepted("a list of tiers, such as [ib]")] | None = None
 
     def of(self, part: str) -> PartPrice | None:
-        """The price of a part, None where none is given."""
         given = {"switch": self.switch, "cable": self.cable, "optic": self.optic, "nic": self.nic}[part]
         return PartPrice(price=given) if isinstance(given, float) else given
 
     def check_names(self, tiers: Sequence[str], levels: Sequence[str]) -> None:
-        """``tiers`` and ``copper`` name what the fabric has."""
+        """``tiers`` and ``copper`` must name what the fabric has."""
         known = {"tiers": (self.tiers, tiers), "copper": (self.copper, [*tiers, *levels])}
         slips = []
         for key, (given, names) in known.items():

@@ -1,7 +1,7 @@
-"""What follows from a fabric: diameter, bisection, link and switch counts, and the sizing of fat-trees and rails.
+"""Facts that follow from a fabric: diameter, bisection, links and switches, and the sizing of a Clos.
 
-Nothing here is priced. A tier whose endpoints are whole domains of R ranks exists R times in parallel, once for each position
-inside a domain with its own port; those copies are called planes.
+A tier whose endpoints are whole domains of R ranks exists R times in parallel, once for each position inside a domain with its
+own port; those copies are called planes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from colltool.sizing.wiring import Grouping, max_down
 
 @dataclass(frozen=True)
 class LevelFacts:
-    """One level of a Clos: oversubscription of the boundary below it, against the endpoints and hop by hop.
+    """One level of a Clos and the oversubscription of the boundary below it.
 
     ``oversubscription``: bandwidth of all endpoints below over that of the uplinks that enter the level. ``uplinks``: downlinks
     of the switches below over their uplinks; the totals multiply these.
@@ -34,21 +34,15 @@ class LevelFacts:
 
 @dataclass(frozen=True)
 class TierFacts:
-    """One tier of a fabric; ``links`` and ``switches`` are of one domain of it, all planes included.
+    """One tier; ``links`` and ``switches`` are of one domain of it, all planes included.
 
-    Attributes:
-        endpoints: what the tier joins: ranks, or domains of the tier below.
-        planes: ranks in one endpoint, so parallel copies of the tier.
-        ranks: ranks of one domain, ``endpoints * planes``.
-        domains: such domains in the fabric.
-        diameter_links: links on the longest shortest path between two endpoints.
-        bisection_Bps: bytes/s, one way, that cross the middle of a domain, all planes together.
-        neighbours: endpoints or switches that one plane of an endpoint has a link to (an inner one, on a mesh).
-        links: cables; without ``sizing`` the uplinks of a Clos count as links of the port's rate.
-        switches: one for a star, however many chips share its ports; 0 where there are none, None when the
-            file does not give the radix that decides.
-        fat_tree: for a Clos without counts of its own, the one that would join the same ports without oversubscription.
-        misfits: where ``sizing`` in the file does not agree with the rest of the tier; among the notes too.
+    ``endpoints``: ranks, or domains of the tier below. ``planes``: ranks in one endpoint, so parallel copies of the tier.
+    ``ranks``: of one domain. ``domains``: in the fabric. ``diameter_links``: on the longest shortest path between two endpoints.
+    ``bisection_Bps``: bytes/s, one way, across the middle of a domain, all planes. ``neighbours``: endpoints or switches that one
+    plane of an endpoint has a link to (an inner one, on a mesh). ``links``: cables; without ``sizing`` the uplinks of a Clos
+    count as links of the port's rate. ``switches``: one for a star, however many chips share its ports; None when the file does
+    not give the radix that decides. ``fat_tree``: for a Clos without counts of its own, the one that would join the same ports
+    without oversubscription. ``misfits``: where ``sizing`` in the file disagrees with the rest of the tier; among the notes too.
     """
 
     name: str
@@ -71,7 +65,7 @@ class TierFacts:
 
 @dataclass(frozen=True)
 class FabricFacts:
-    """A fabric: its tiers, innermost first, and the totals over all domains; ``switches`` None when a tier's are."""
+    """Tiers innermost first, and totals over all domains; ``switches`` None when a tier's are."""
 
     name: str
     ranks: int
@@ -81,7 +75,6 @@ class FabricFacts:
 
 
 def fabric_facts(fabric: Fabric) -> FabricFacts:
-    """The derived facts of every tier and their totals."""
     tiers, planes = [], 1
     for tier in fabric.tiers:
         tiers.append(tier_facts(tier, planes=planes, domains=fabric.ranks // (planes * tier.endpoints)))
@@ -93,7 +86,7 @@ def fabric_facts(fabric: Fabric) -> FabricFacts:
 
 
 def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
-    """The derived facts of one tier, whose endpoints hold ``planes`` ranks each and of which there are ``domains``."""
+    """Of a tier with ``planes`` ranks per endpoint, of which there are ``domains``."""
     kind, copies = capabilities_of(tier), planes * tier.ports
     sizing, misfits = _sizing(kind, planes)
     in_planes = (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
@@ -126,7 +119,7 @@ def _levels(kind: TierCapabilities[Tier]) -> tuple[LevelFacts, ...]:
 
 
 def _sizing(kind: TierCapabilities[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, ...]]:
-    """The switches of a Clos that has a ``sizing`` block, and where the two disagree; that is a note, not an error."""
+    """The plan of a Clos that has a ``sizing`` block, and where the two disagree; that is a note, not an error."""
     tier, block, levels = kind.tier, kind.sizing, _levels(kind)
     if block is None:
         return None, ()
@@ -161,7 +154,7 @@ def _sizing(kind: TierCapabilities[Tier], planes: int) -> tuple[ClosPlan | None,
 
 
 def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
-    """On a mesh those on a face, an edge or a corner have fewer neighbours than those inside."""
+    """On a mesh endpoints on a face, an edge or a corner have fewer neighbours than those inside."""
     places = {0: 1}  # endpoints by their neighbours on the axes so far
     for axis in kind.axes:
         inside, ends = max(axis.size - 2, 0), min(axis.size, 2)

@@ -1,4 +1,4 @@
-"""What a fabric file states, number by number, each with where it says that it comes from."""
+"""Every value of a fabric file with the source that the file gives for it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric
 
 _WORDS = frozenset({"schema_", "description", "notes", "source", "hypothetical", "device"})
-"""Of a file or a part what is no assumption; so are names, but that of a library."""
+"""Keys that are no assumptions; nor are names, except that of a library."""
 
 SET = "set for this call"
-"""The source of a value that an override gives in place of the file's."""
+"""The source of a value that an override gives."""
 
 
 class Provenance(NamedTuple):
-    """A value that a file gives, with its ``key`` as ``--set`` takes it and its ``source``, empty if the file has none.
-
-    ``value``: in SI units, a word, or a library's :class:`Efficiency`.
-    """
+    """A value in SI units, a word, or a library's :class:`Efficiency`; ``key`` as ``--set`` takes it; ``source`` may be empty."""
 
     key: str
     value: Any
@@ -29,7 +26,7 @@ class Provenance(NamedTuple):
 
 
 def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
-    """Every value that a fabric's file gives, tiers innermost first; defaults are left out."""
+    """Every value that the file gives, tiers innermost first; defaults are left out."""
     given = [key for key, _ in fabric.overrides]
     return tuple(
         one._replace(source=SET) if any(f"{one.key}.".startswith(f"{key}.") for key in given) else one
@@ -38,7 +35,7 @@ def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
 
 
 def _of(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Provenance]:
-    """The values of a part and of all parts below it; ``above`` is what the part around it says of this one's keys."""
+    """The values of a part and all below it; ``above``: the sources that the part around it gives for its keys."""
     own = _sources(getattr(part, "source", None)) or dict(above)
     for name in type(part).model_fields:
         if name in part.model_fields_set and name not in _WORDS and (name != "name" or isinstance(part, LibraryFacts)):
@@ -60,7 +57,7 @@ def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Itera
 
 
 def _sources(source: Any) -> dict[str, str]:
-    """The texts of a ``source`` by the key that each is for; an empty key is for all."""
+    """The texts of a ``source`` by key; an empty key is for all."""
     if isinstance(source, Mapping):
         return {str(key): " ".join(text.split()) for key, text in source.items()}
     several = [source] if isinstance(source, str) else source or []

@@ -1,4 +1,4 @@
-"""What questions about fabric files return: frozen records."""
+"""Results of commands about fabric files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,12 @@ from colltool.sizing.records import ClosPlan
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricList(Result):
-    """Fabrics beside each other, such as the shipped ones."""
-
     subject: ClassVar[str] = "fabric"
     fabrics: tuple[Fabric, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricShown(Result):
-    """One fabric, what follows from it, and what it is made of."""
-
     subject: ClassVar[str] = "fabric"
     fabric: Fabric
     facts: FabricFacts
@@ -42,15 +38,13 @@ class FabricShown(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricDrawn(Result):
-    """One fabric and its drawing."""
-
     subject: ClassVar[str] = "fabric_draw"
     fabric: Fabric
     facts: FabricFacts
 
     @cached_property
     def svg(self) -> str:
-        """The drawing as one ``<svg>`` element, as a file or a page takes it."""
+        """One ``<svg>`` element."""
         from colltool.render.drawing import fabric_svg
 
         return fabric_svg(self.fabric, self.fabric.name)
@@ -58,7 +52,7 @@ class FabricDrawn(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricSized(Result):
-    """A Clos in whole switches for so many endpoints of so many ports, and what it is made of."""
+    """A Clos sized for so many endpoints of so many ports."""
 
     subject: ClassVar[str] = "fabric_size"
     endpoints: int
@@ -73,7 +67,5 @@ class FabricSized(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricsChecked(Result):
-    """The files that hold, and what is odd about them."""
-
     subject: ClassVar[str] = "fabric_check"
     checks: tuple[CheckedFabric, ...]

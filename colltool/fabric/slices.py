@@ -1,8 +1,8 @@
 """The slice of a lattice that a group takes: a box of whole lines, as near a cube as fits.
 
-Of all boxes of N endpoints the one with the largest bisection, then the least diameter. Where the file says what its maker
-rents out (``slices``, ``cube``), the best of those: a box of whole cubes is joined by optical switches, so it need not lie inside
-the lattice and has wraparound. Any other box wraps along the axes that it takes whole.
+Of all boxes of N endpoints the one with the largest bisection, then the least diameter. Where the file lists what its maker rents
+out (``slices``, ``cube``), the best of those: a box of whole cubes is joined by optical switches, so it need not lie inside the
+lattice and has wraparound. Any other box wraps along the axes that it takes whole.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class _Box(NamedTuple):
 
 
 def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
-    """The axes of a lattice, closed or not.
+    """The axes of a lattice, closed as ``wrap`` says; default: a torus is.
 
-    ``wrap`` says it per axis; otherwise a torus is closed, one built of cubes only where every axis is whole cubes (source:
-    MaxText's table of slices, ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound).
+    A torus built of cubes is closed only where every axis is whole cubes. Source: MaxText's table of slices,
+    ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound.
     """
     if tier.wrap is not None:
         return tuple(map(Axis, tier.shape, tier.wrap))
@@ -79,7 +79,7 @@ def _rented(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
 
 @lru_cache(maxsize=4096)
 def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
-    """The boxes that no other beats in both, the largest bisection first; axis by axis, since a part of a best box is best."""
+    """The Pareto-best boxes, largest bisection first; axis by axis, since a part of a best box is best."""
     if not axes:
         return (_Box(0.0, 0, ()),) if endpoints == 1 else ()
     found = []

@@ -1,4 +1,4 @@
-"""A fabric file to start from: a template, tiers typed on a line, or another fabric, with the meaning of each key beside it."""
+"""A fabric file to start from, with a comment beside each key: a template, tiers typed on a line, or another fabric."""
 
 from __future__ import annotations
 
@@ -58,12 +58,9 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def fabric_start(source: FabricSource | None = None, tiers: str | None = None, overrides: Overrides = (), name: str = "") -> str:
-    """The text of a valid fabric file with a comment beside each key, from another fabric, from tiers on one line, or a template.
+    """The text of a commented fabric file, from another fabric, tiers on one line, or a template.
 
     ``name``: of the new fabric; default: the source's, or ``my-cluster``.
-
-    Raises:
-        ColltoolError: both a source and tiers, or as :func:`colltool.fabric.load.load_fabric`.
     """
     if source is not None and tiers is not None:
         fix = f"leave out {given('source')} or {given('tiers')}"
@@ -96,14 +93,14 @@ def _drafted(tiers: str | None) -> dict[str, Any]:
 
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
 ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
-"""Contention where nothing is said. Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
+"""Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
 
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
 _WHOLE = re.compile(r"\d{1,8}")
 
 
 def tiers_of(typed: str) -> list[dict[str, Any]]:
-    """The tiers of a line such as :data:`EXAMPLE` as a fabric file holds them; the file's own checks come later."""
+    """The tiers of a line such as :data:`EXAMPLE`, as data of a fabric file; the file's own checks come later."""
     return [_tier(text.strip()) for text in typed.split(",")]
 
 

@@ -1,6 +1,6 @@
-"""What a tier is made of, as pydantic models: contention, switches that compute, levels, protocols, sizing.
+"""Parts of a tier as pydantic models: contention, switches that compute, levels, protocols, sizing.
 
-Numbers are SI once validated: seconds, bytes/s.
+Numbers are SI once validated. Class docstrings go into the JSON Schema.
 """
 
 from __future__ import annotations
@@ -192,10 +192,9 @@ class Sizing(Part):
 
 
 def oversubscription_totals(levels: Sequence[Level]) -> list[float]:
-    """Oversubscription of each boundary against all endpoints below it.
+    """Oversubscription of each boundary against all endpoints below it: ``{uplinks: s}`` multiplies, a plain number is the total.
 
-    ``{uplinks: 2}`` multiplies the total of the boundary below; a plain number is the total. Source: Collectives Explainer Series
-    part 03 §1, where s is that of one switch.
+    Source: Collectives Explainer Series part 03 §1, where s is that of one switch.
     """
     found = [1.0]
     for one in levels:
@@ -222,7 +221,7 @@ def check_axes(
 
 
 def check_levels(alpha: float | None, levels: Sequence[Level] | None, size: int) -> None:
-    """A Clos has either one alpha or levels that nest, the last around all endpoints, with hops that multiply to a sane total."""
+    """Either one alpha or levels that nest, the last around all endpoints, with hops that multiply to at most ``MAX_RATIO``."""
     if levels is None:
         if alpha is None:
             raise Slips(Slip("needs alpha, or levels", "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"))

@@ -1,9 +1,8 @@
 """What a tier of each topology can do: the one module that asks a tier for its kind; others ask :func:`capabilities_of`.
 
 A new topology is a tier class in ``model.py``, its answers here, its words in ``algorithms.group`` and its links in
-``congestion.links``: mypy names each of these places as soon as the class is in the union ``Tier``.
-
-Source of the counts: Collectives Explainer Series part 02 §1, §3.6, §4.2 and appendix B (lattices), part 03 §1 (Clos).
+``congestion.links``: mypy names each of these places as soon as the class is in the union ``Tier``. Source of the counts:
+Collectives Explainer Series part 02 §1, §3.6, §4.2 and appendix B (lattices), part 03 §1 (Clos).
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ OneAlpha = TypeVar("OneAlpha", bound=StarTier | FullMeshTier | LatticeTier, cova
 
 
 def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
-    """What a tier can do."""
     match tier:
         case StarTier():
             return StarTopology(tier)
@@ -84,8 +82,6 @@ class StarTopology(_Simple[StarTier]):
 
 
 class FullMeshTopology(_Simple[FullMeshTier]):
-    """A link for every pair, and no switch."""
-
     joins = "accelerators"
     most = MAX_RANKS
     axes = ()
@@ -114,8 +110,6 @@ class FullMeshTopology(_Simple[FullMeshTier]):
 
 
 class LatticeTopology(_Simple[LatticeTier]):
-    """A torus or a k-D mesh: links between neighbours, and no switch."""
-
     joins = "either"
     most = 0
     in_network = None
@@ -153,7 +147,7 @@ class LatticeTopology(_Simple[LatticeTier]):
 
 
 class ClosTopology(TierCapabilities[ClosTier]):
-    """Levels of switches, every one a distance class of its own; a single class where the file gives ``alpha``."""
+    """Each level is a distance class; a single one where the file gives ``alpha``."""
 
     joins = "hosts"
     axes = ()

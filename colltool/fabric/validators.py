@@ -1,7 +1,4 @@
-"""Checks that several parts of a fabric share: algorithms that exist, names that differ.
-
-A check raises ``Slips``: every mistake that does not follow from another, each at its key below the validated part.
-"""
+"""Validators that several parts of a fabric share; each raises ``Slips`` with every mistake at its own key."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def check_named_once(keys: Sequence[str]) -> None:
 
 
 def first_repeated(names: Sequence[str]) -> int | None:
-    """The index of the first name that has already occurred."""
+    """Index of the first name that has already occurred."""
     return next((index for index, name in enumerate(names) if name in names[:index]), None)
 
 

@@ -1,6 +1,6 @@
-"""A fabric with other numbers, unchecked: other tiers, another share of a bandwidth, values at places, arrays of values.
+"""Copies of a fabric with other numbers, unchecked.
 
-On a fabric whose values are arrays, what pricing works out holds element by element: many fabrics are priced at once.
+Numbers may be arrays, of which pricing works out every element: many fabrics are priced at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
 Place = tuple[str | int, ...]
-"""Where a value stands in a fabric: ``("tiers", 0, "eta", "beta")``."""
+"""Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``."""
 
 _WORDS = frozenset({"source", "notes", "description", "name"})  # never priced
 
@@ -23,13 +23,13 @@ INNERMOST = (0,)
 
 
 def with_tiers(fabric: Fabric, change: Callable[[Tier], Tier], only: Container[int] | None = None) -> Fabric:
-    """The fabric with its tiers changed: all of them, or those of ``only``, where the innermost is 0."""
+    """Change all tiers, or those of ``only``, where the innermost is 0."""
     tiers = (change(tier) if only is None or at in only else tier for at, tier in enumerate(fabric.tiers))
     return fabric.model_copy(update={"tiers": tuple(tiers)})
 
 
 def scaled_bandwidth(tier: Tier, share: float) -> Tier:
-    """The tier at a share (or a multiple) of its bandwidth, under every protocol."""
+    """Scale the bandwidth of a tier, under every protocol."""
     protocols = tier.protocols and tuple(
         one.model_copy(update={"bandwidth": one.bandwidth * share}) if one.bandwidth else one for one in tier.protocols
     )
@@ -37,18 +37,17 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
 
 
 def without_in_network(tier: Tier) -> Tier:
-    """The tier with switches that compute nothing."""
     return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
 
 
 def non_blocking(tier: Tier) -> Tier:
-    """The tier without oversubscription."""
+    """A tier without oversubscription."""
     levels = tuple(one.model_copy(update={"oversubscription": 1.0}) for one in capabilities_of(tier).levels)
     return tier.model_copy(update={"levels": levels}) if levels else tier
 
 
 def values_of(fabric: Fabric) -> dict[Place, Any]:
-    """Every value of a fabric that a price may depend on, by its place."""
+    """Every value that a price may depend on."""
     return dict(_values(fabric, ()))
 
 
@@ -69,7 +68,7 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
 
 
 def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
-    """The numbers in which fabrics differ, each with its value in all of them; None where they differ in more than numbers."""
+    """The numbers in which fabrics differ, with their values in each; None where they differ in more than numbers."""
     first, *others = [values_of(fabric) for fabric in fabrics]
     if any(other.keys() != first.keys() for other in others):
         return None
@@ -85,7 +84,7 @@ def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
 
 
 def with_values(fabric: Fabric, values: Mapping[Place, Any]) -> Fabric:
-    """The fabric with other values at some places: numbers, or arrays of one length."""
+    """Put values, or arrays of one length, at places of a fabric."""
     for place, value in values.items():
         fabric = _put(fabric, place, value)
     return fabric

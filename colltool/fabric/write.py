@@ -33,14 +33,12 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-
 
 
 class _Drafter(_Dumper):
-    """Small mappings and lists of plain values on one line, as people write them."""
+    """Short mappings and lists of plain values on one line, as people write them."""
 
     def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
-        """In braces where it is short and holds no text of a person."""
         return super().represent_mapping(tag, mapping, flow_style=_is_short(mapping) and "source" not in mapping)
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
-        """In brackets where it is short and no list of mappings."""
         plain = not any(isinstance(one, dict) for one in sequence)
         return super().represent_sequence(tag, sequence, flow_style=plain and _is_short(sequence))
 
@@ -50,15 +48,10 @@ def _is_short(value: Any) -> bool:
 
 
 def commented_text(data: dict[str, Any], head: Sequence[str], comments: Mapping[str, str], more: Mapping[str, str]) -> str:
-    """The text of a fabric file with a comment at the first occurrence of each kind of key.
+    """A fabric file with a comment at the first occurrence of each kind of key; without them beyond the reader's size limit.
 
-    Args:
-        head: comment lines above it.
-        comments: by key path, without list indices, or with that of one item.
-        more: keys it does not have, with an example of each, as comments below.
-
-    Raises:
-        ColltoolError: more than the reader accepts.
+    ``head``: comment lines on top. ``comments``: by key path, without list indices or with that of one item. ``more``: keys that
+    are missing, with examples, as comments below.
     """
     body = yaml.dump(data, Dumper=_Drafter, sort_keys=False, allow_unicode=True, width=120)
     lines = body.splitlines()
@@ -106,11 +99,7 @@ def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | 
 
 
 def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:
-    """The text of a fabric file under a head of comment lines, as many as the reader's size limit allows.
-
-    Raises:
-        ColltoolError: the data alone exceeds the limit.
-    """
+    """A fabric file under as many comment lines as the reader's size limit allows."""
     limit = BOUNDS["definition"].limit
     body = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     room = limit - len(body.encode()) - _CUT_LINE

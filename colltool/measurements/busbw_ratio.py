@@ -1,4 +1,4 @@
-"""How many ranks a table ran on: busbw/algbw tells, as far as the printed digits allow."""
+"""Printed numbers of benchmarks: rank count and collective from busbw/algbw, as far as the digits allow."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from colltool.base.units import MAX_SIZE
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
 _MOST_RANKS = 10**7
 
-
 RANKS_N = either(shell="--ranks N", python="ranks=N")
 SAY_RANKS = f"say how many: {RANKS_N}"
-"""The cure where a log does not tell."""
 
 
 class Ratio(NamedTuple):
-    """busbw/algbw of a row: the least and the largest that its printed digits allow, and where it stands."""
+    """The range of a row's busbw/algbw that its printed digits allow."""
 
     low: float
     high: float
@@ -29,14 +27,14 @@ class Ratio(NamedTuple):
 
 
 def ratio(algbw: RoundingInterval | None, busbw: RoundingInterval | None, where: str) -> Ratio | None:
-    """busbw/algbw of a row; None where one was not printed, or has no digit but 0."""
+    """busbw/algbw of a row; None where one is missing or prints as 0."""
     if algbw is None or busbw is None or algbw.low <= 0:
         return None
     return Ratio(busbw.low / algbw.high, busbw.high / algbw.low, where)
 
 
 class RankRange(NamedTuple):
-    """Rank counts that a row's busbw and algbw allow, and where it stands."""
+    """The rank counts that a row's busbw/algbw allows."""
 
     low: float
     high: float
@@ -53,7 +51,7 @@ class RankRange(NamedTuple):
 
 
 def evidence(primitive: Primitive, found: Iterable[Ratio]) -> list[RankRange]:
-    """What rows say of the rank count: nothing where busbw is algbw for any count."""
+    """What rows say of the rank count; nothing for collectives whose busbw is algbw."""
     if busbw_factor(primitive, 2) == busbw_factor(primitive, 3):
         return []
     limit = 2 * busbw_factor(primitive, 2)  # what the factor tends to: 2 for all-reduce, 1 for the others
@@ -61,12 +59,12 @@ def evidence(primitive: Primitive, found: Iterable[Ratio]) -> list[RankRange]:
 
 
 def _ranks_of(share: float) -> float:
-    """n of (n-1)/n."""
+    """n from (n-1)/n."""
     return 1 / (1 - share) if share < 1 - 1 / _MOST_RANKS else float(_MOST_RANKS)
 
 
 def follow(found: Sequence[RankRange], where: str) -> int:
-    """The one rank count that the rows allow."""
+    """The one rank count that all rows allow, or an error."""
     low, high = 1.0, float(_MOST_RANKS)
     for one in sorted(found, key=lambda one: one.high - one.low):
         if one.low <= high and one.high >= low:
@@ -86,7 +84,7 @@ def _integers(low: float, high: float) -> range:
 
 
 def contradicting(found: Iterable[RankRange], ranks: int, source: str) -> set[str]:
-    """Where a row's busbw/algbw does not fit ``ranks``: at most one, which is garbled."""
+    """The place of at most one garbled row whose ratio does not fit ``ranks``; an error if more do not."""
     fits: list[RankRange] = []
     misfits: list[RankRange] = []
     for one in found:
@@ -100,11 +98,10 @@ def contradicting(found: Iterable[RankRange], ranks: int, source: str) -> set[st
 
 _SHARP = 0.02  # digits are enough to tell one collective from another: busbw/algbw is known within this share
 _RATIO_SLACK = 0.005  # of busbw/algbw, beyond the rounding of the printed digits
-_MOST_RANKS = 10**7
 
 
 def check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | None) -> None:
-    """Refuse a collective whose busbw/algbw cannot be the table's, where another one's is."""
+    """Refuse a collective whose busbw/algbw cannot be the table's where another one's is."""
     sharp = [one for one in ratios if one.high - one.low <= _SHARP * one.high]
     for count in dict.fromkeys((ranks, None)):  # --ranks may be as wrong as --collective
         if not sharp or any(_fits(stated, one, count) for one in sharp):
@@ -138,11 +135,11 @@ _HALVES = tuple(0.5 * 10.0**-digits for digits in range(_PLAIN + 1))
 
 
 class UnusableRow(Exception):
-    """A row that says nothing about speed; the text is the reason, worded so that rows with the same trouble share it."""
+    """A row that says nothing about speed; the text is the reason, the same for rows with the same trouble."""
 
 
 class RoundingInterval(NamedTuple):
-    """A number as printed, and half a unit of its last digit: the range that it may stand for."""
+    """A printed number, and half a unit of its last digit."""
 
     value: float
     half: float
@@ -157,7 +154,7 @@ class RoundingInterval(NamedTuple):
 
 
 def rounding_interval(text: str) -> RoundingInterval | None:
-    """``195.22`` as 195.22 within 0.005; None for what is no finite number."""
+    """``195.22`` as 195.22 ± 0.005; None for what is no finite number."""
     whole, point, decimals = text.partition(".")
     if (whole + decimals).isdigit() and text.isascii() and len(text) <= _PLAIN:  # nearly all, and far cheaper so
         return RoundingInterval(float(text), _HALVES[len(decimals) if point else 0])
@@ -173,7 +170,6 @@ def rounding_interval(text: str) -> RoundingInterval | None:
 
 
 def positive_time(text: str) -> RoundingInterval:
-    """A time as printed."""
     time = rounding_interval(text)
     if time is None:
         raise UnusableRow("the time is not a finite number")
@@ -183,7 +179,6 @@ def positive_time(text: str) -> RoundingInterval:
 
 
 def message_size(text: str) -> float:
-    """Bytes as a benchmark prints them."""
     size = rounding_interval(text)
     if size is None or size.value < 0 or size.value > MAX_SIZE or not size.value.is_integer():
         raise UnusableRow("the size is not a number of bytes")
@@ -193,7 +188,7 @@ def message_size(text: str) -> float:
 
 
 def looks_like_a_row(text: str) -> bool:
-    """Whether a line was a row of numbers, or the rest of one, before something garbled it."""
+    """Whether a line was a row of numbers, or part of one, before something garbled it."""
     if "#" in text or "<" in text:
         return False
     words = text.split(None, _MOST_VALUES)
@@ -207,5 +202,5 @@ _MOST_VALUES = 40  # of a row of any benchmark; what is wider is no row
 
 
 def _like_a_number(word: str) -> bool:
-    """Cheaper than :func:`rounding_interval`, for most words of a log are none."""
+    # most words are none, and the first character tells that cheaply
     return (word[0] in "+-.0123456789" and rounding_interval(word) is not None) or word == "N/A"

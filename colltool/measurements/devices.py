@@ -1,4 +1,4 @@
-"""The devices and hosts that benchmark logs name: what a machine says of itself."""
+"""Devices and hosts that benchmark logs name."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LONGEST = 100
 
 
 class LoggedHardware(NamedTuple):
-    """What logs say of the machine: names of its devices and of its hosts, each once, in the order met."""
+    """Device and host names, each once, in the order met."""
 
     devices: tuple[str, ...]
     hosts: tuple[str, ...]
 
 
 def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
-    """The devices and hosts of logs; nothing of formats that name none, such as OSU's."""
+    """Devices and hosts of logs; formats such as OSU's name none."""
     named = [pair for path in paths for pair in _named(open_log(os.fspath(path)))]
     hosts, devices = (tuple(dict.fromkeys(filter(None, side))) for side in zip(*named, strict=True)) if named else ((), ())
     return LoggedHardware(devices, hosts)

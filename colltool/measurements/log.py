@@ -1,4 +1,4 @@
-"""A log on its way from a file to a reader: bounded, decoded, line by line; and what every reader of a format offers."""
+"""Log files as bounded, decoded lines, and the interface of every log format's reader."""
 
 from __future__ import annotations
 
@@ -10,25 +10,18 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.inputs import not_utf8, read_bytes
 from colltool.base.primitives import Primitive
 
-MAX_LINE = 4096
-"""Characters of a line that can be a row or a header of one; what stands beyond is never looked at."""
-
+MAX_LINE = 4096  # characters of a line that are looked at
 _BOMS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))  # PowerShell writes UTF-16
 
 
 class Log(NamedTuple):
-    """A file that may hold measurements.
-
-    Args:
-        file: as the user named it.
-        content: in UTF-8; bytes, which take a quarter of the memory that text takes where one character is rare.
-    """
+    """A file that may hold measurements; ``content`` is UTF-8 bytes, a quarter of the memory that text can take."""
 
     file: str
     content: bytes
 
     def lines(self) -> Iterator[str]:
-        """Every line, its end left out, and no more of it than one character beyond :data:`MAX_LINE`."""
+        """Every line without its end, cut one character beyond :data:`MAX_LINE`."""
         start, content, size = 0, self.content, len(self.content)
         while start <= size:
             end = content.find(b"\n", start)
@@ -42,14 +35,8 @@ class Log(NamedTuple):
 
 
 class Format(NamedTuple):
-    """A format of logs: what each reader offers to :data:`colltool.measurements.read.FORMATS`.
-
-    Args:
-        known_by: its name, and what a file of it shows; for people whose file is none.
-        recognises: whether a log holds measurements of this format.
-        read: all of them. Raises ColltoolError, with the place, where none can be used.
-        shares: whether a log may hold tables of other such formats, too.
-    """
+    """A log format. ``known_by``: name and sign, for error messages. ``read`` raises ColltoolError where no row is usable.
+    ``shares``: a log may also hold tables of other such formats."""
 
     known_by: str
     recognises: Callable[[Log], bool]
@@ -65,7 +52,7 @@ def open_log(path: str) -> Log:
 
 
 def is_empty(path: str) -> bool:
-    """Whether a file can be read and holds nothing, as that of a run that was killed."""
+    """Whether a readable file holds nothing, as that of a killed run."""
     try:
         content = _content(path)
     except ColltoolError:
@@ -87,7 +74,7 @@ _T = TypeVar("_T")
 
 
 class UserHints(NamedTuple):
-    """What the caller says about the logs; None where the logs must say it themselves."""
+    """What the caller says about the logs; None leaves it to the logs."""
 
     ranks: int | None = None
     primitive: Primitive | None = None
@@ -100,7 +87,7 @@ def place(file: str, line: int, item: str) -> str:
 
 
 class Record(NamedTuple):
-    """One measured time of one size, in SI units and by nccl-tests' size convention; most readers find one in each row."""
+    """One measured time of one size, in SI units; ``bytes`` as nccl-tests counts them."""
 
     primitive: Primitive
     ranks: int
@@ -120,7 +107,7 @@ class Record(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A row that was left out, or ``used`` with a reservation: the reason, and where."""
+    """A row that was left out, or ``used`` with a reservation."""
 
     reason: str
     file: str
@@ -134,14 +121,12 @@ class Note(NamedTuple):
 
 
 class ParsedLog(NamedTuple):
-    """What one reader found in one file."""
-
     timings: tuple[Record, ...]
     notes: tuple[Note, ...]
 
 
 def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: str) -> _T | None:
-    """The one of log and caller that says something; both must say the same."""
+    """Whichever of log and caller says something; an error where they differ."""
     if found is not None and stated is not None and found != stated:
         what = f"the log says {what} {found}, {given(argument)} says {stated}"
         raise ColltoolError(what, where=where, fix=f"leave {given(argument)} out, or correct it")
@@ -157,7 +142,7 @@ _LONGEST_HOST = 300
 
 
 def clean(line: str) -> str:
-    """A line without colours, mpirun's tags and NCCL's messages, wherever in the line they stand."""
+    """A line without ANSI colours, mpirun tags, launcher labels and NCCL messages."""
     line = line[:MAX_LINE]
     if "\x1b" in line:
         line = _ANSI.sub("", line)
@@ -171,7 +156,7 @@ def clean(line: str) -> str:
 
 
 def _message_start(line: str) -> int:
-    """Where a message of NCCL begins, which reaches to the end of the line; the length of the line where there is none."""
+    """Where NCCL's message starts, which reaches to the end of the line; else the line's length."""
     version = line.find("NCCL version ")
     start = version if version >= 0 else len(line)
     place = _NCCL_PLACE.search(line)

@@ -25,7 +25,7 @@ _TITLES = {
     "": P2P,
 }
 _MOST_VALUES = 20  # of a row
-_PER_PEER = (AG, A2A)  # their size is one rank's share of ours
+_PER_PEER = (AG, A2A)  # their size is per rank, ours the total
 
 _SIGN = re.compile(rb"# {0,9}OSU [^\n]{0,100}Test")
 _TITLE = re.compile(r"# ?OSU (?:(MPI|[A-Za-z]*CCL)[\w-]*[ _]+)?(.{0,80}?) ?Test(?: v?(\d[\w.]*))?$")  # one space in a row

@@ -1,4 +1,4 @@
-"""Plain CSV, written by people: one row a measurement, columns by the header's names. Every row must be right."""
+"""CSV written by people: one row per measurement, columns by header name. Any bad row is an error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ def recognises(log: Log) -> bool:
 
 
 def read(log: Log, stated: UserHints) -> ParsedLog:
-    """All timings of a file."""
     at, header = _header(log)
     table = _CsvTable(header, f"{log.file}:{at}", log.file, stated)
     timings: list[Record] = []
@@ -66,7 +65,7 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
 
 
 class _Mistakes:
-    """The first row of every mistake and the number of its rows; mistakes are the same whatever numbers they quote."""
+    """The first row of each kind of mistake, and how many rows have it; quoted numbers do not tell kinds apart."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, tuple[ColltoolError, int]] = {}
@@ -146,8 +145,7 @@ class _CsvTable:
         self.machines = {at: name for at, name in enumerate(self.names) if name in _MACHINES}
         self.machine: dict[int, str] = {}
         self.notes: list[Note] = []
-        self.primitives: dict[str, Primitive] = {}
-        """The collectives that rows have named, by their words."""
+        self.primitives: dict[str, Primitive] = {}  # parsed once per spelling
 
     def _time(self) -> tuple[int, float]:
         times = {at: match[1] for at, name in enumerate(self.names) if (match := _TIME.fullmatch(name))}
@@ -217,7 +215,6 @@ class _CsvTable:
                 raise ColltoolError(f"'{match[0]}' has a comma", fix=fix)
 
     def _library(self, cells: list[str]) -> str:
-        """The library in capitals; empty where the file does not say."""
         text = cells[self.at["library"]] if "library" in self.at else ""
         if text and text.upper() not in _LIBRARIES:
             raise ColltoolError(f"'{text[:60]}' is not a known library", fix=f"known: {', '.join(_LIBRARIES)}")

@@ -1,4 +1,4 @@
-"""Benchmark logs as series: each file's format by its content, all files merged."""
+"""Reads benchmark logs of any known format and merges them into series."""
 
 from __future__ import annotations
 
@@ -26,17 +26,9 @@ def read_logs(
 ) -> Measurements:
     """All measurements of all files, as series of points.
 
-    Args:
-        paths: logs of any format of :data:`colltool.measurements.read.FORMATS`.
-        ranks, primitive, nodes: what the logs do not say; an error where they say otherwise.
-        in_place: take the in-place times of nccl-tests; without it, those of distinct buffers.
-
-    Returns:
-        Series by primitive, ranks and nodes, and what was left out or used with a reservation.
-
-    Raises:
-        ColltoolError: a file that cannot be read or holds no usable table, a time that no hardware takes; the message names
-            ``file:line``.
+    ``ranks``, ``primitive`` and ``nodes`` supply what logs do not say. ``in_place`` takes nccl-tests' in-place times instead of
+    out-of-place ones. Raises ColltoolError, naming ``file:line``, for a file that cannot be read or holds no usable table, for
+    times that no hardware takes, and where a log contradicts the arguments.
     """
     stated = _stated(ranks, primitive, nodes, in_place)
     if not paths:
@@ -73,11 +65,8 @@ def _read(path: str, stated: UserHints) -> ParsedLog:
     timings = tuple(timing for reading in readings for timing in reading.timings)
     for one in timings:
         check_timing(one)
-        for argument, found in (
-            ("ranks", one.ranks),
-            ("primitive", one.primitive),
-            ("nodes", one.nodes),
-        ):  # whatever a reader heeds
+        # whatever the reader already checked
+        for argument, found in (("ranks", one.ranks), ("primitive", one.primitive), ("nodes", one.nodes)):
             agree(found, getattr(stated, argument), f"{argument}:", argument, one.where)
     return ParsedLog(timings, tuple(note for reading in readings for note in reading.notes))
 
@@ -95,7 +84,7 @@ _Key = tuple[int, int, int, str, str]
 
 
 def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
-    """One series for every primitive, ranks, nodes, element type and library, in that order."""
+    """A series per primitive, rank count, nodes, dtype and library, in that order."""
     groups: dict[_Key, list[Record]] = defaultdict(list)
     for one in timings:
         groups[(_ORDER[one.primitive], one.ranks, one.nodes or 0, one.dtype, one.library)].append(one)
@@ -129,17 +118,12 @@ def _point(repeats: list[Record]) -> Point:
 
 
 def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
-    """Notes by reason, with their number and the first place; in the order of those places."""
+    """Notes grouped by reason, in order of their first place."""
     by_reason: dict[str, list[Note]] = defaultdict(list)
     for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
         by_reason[note.reason].append(note)
     return tuple(Skipped(reason, len(all_), all_[0].where, all_[0].used) for reason, all_ in by_reason.items())
 
 
-FORMATS: tuple[Format, ...] = (
-    json_report.FORMAT,
-    osu.FORMAT,
-    nccl_tests_text.FORMAT,
-    plain_csv.FORMAT,
-)
-"""The first that recognises a log reads it, together with the others that share logs if it does, too."""
+# the first that recognises a log reads it, along with any others that share logs with it
+FORMATS: tuple[Format, ...] = (json_report.FORMAT, osu.FORMAT, nccl_tests_text.FORMAT, plain_csv.FORMAT)

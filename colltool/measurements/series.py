@@ -1,4 +1,4 @@
-"""What every log becomes: series of measured points in SI units, by nccl-tests' size convention."""
+"""Measured series in SI units, with sizes as nccl-tests counts them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from colltool.measurements.log import Record
 
 
 class LogLibrary(Enum):
-    """The library that ran, by what a log calls it."""
+    """The library that ran, as a log calls it."""
 
     NCCL, RCCL, MPI, OTHER, UNKNOWN = "NCCL", "RCCL", "MPI", "other", ""
 
@@ -22,12 +22,12 @@ class LogLibrary(Enum):
 
     @property
     def launches_kernels(self) -> bool:
-        """MPI's calls are messages of the host; what else there is runs on devices."""
+        """MPI calls are host messages; all others run on devices."""
         return self is not LogLibrary.MPI
 
     @property
     def in_fabrics(self) -> Literal["nccl", "rccl", "mpi"] | None:
-        """As a fabric's file names it; None where the log names none that a file could."""
+        """As a fabric file names it; None where no fabric file could."""
         match self:
             case LogLibrary.NCCL:
                 return "nccl"
@@ -42,21 +42,13 @@ class LogLibrary(Enum):
 
 
 def log_library(name: str) -> LogLibrary:
-    """``RCCL 2.22`` is RCCL, ``MVAPICH`` an MPI, ``oneCCL`` another one; no name is unknown."""
+    """``RCCL 2.22`` is RCCL, ``MVAPICH`` an MPI, ``oneCCL`` OTHER, no name UNKNOWN."""
     known = {"NCCL": LogLibrary.NCCL, "RCCL": LogLibrary.RCCL, "MPI": LogLibrary.MPI, "MVAPICH": LogLibrary.MPI}
     return next((one for word, one in known.items() if word in name.upper()), LogLibrary.OTHER if name else LogLibrary.UNKNOWN)
 
 
 class Point(NamedTuple):
-    """One size of a series.
-
-    Args:
-        bytes: M by nccl-tests' convention.
-        seconds: the median of all repeats.
-        low_s, high_s: the fastest and the slowest repeat.
-        repeats: how many there were.
-        where: ``file:line`` of the first.
-    """
+    """One size: the median of its repeats and their range; ``where`` is ``file:line`` of the first."""
 
     bytes: float
     seconds: float
@@ -69,15 +61,8 @@ class Point(NamedTuple):
 class Series(NamedTuple):
     """Points of one collective on one group, ascending in size, each size once.
 
-    Args:
-        primitive, ranks: what ran, and on how many.
-        nodes: hosts of the ranks, as the log lists them; None where it does not.
-        points: at least one.
-        library: who ran it: ``NCCL``, ``RCCL``, ``MPI``; empty where the log does not say.
-        version: of the library or else of the benchmark, as the log gives it.
-        dtype: of the elements, as the log gives it.
-        files: the logs it comes from, as the user named them.
-        run: which of several runs of the same, where they are kept apart; empty where they are one series.
+    ``nodes`` is None where the log lists no hosts; ``library``, ``version`` (else of the benchmark) and ``dtype`` are as the log
+    gives them, empty where it does not. ``run`` tells apart runs that are kept separate.
     """
 
     primitive: Primitive
@@ -92,7 +77,7 @@ class Series(NamedTuple):
 
     @property
     def title(self) -> str:
-        """``all-reduce, 16 ranks on 2 nodes``; behind it the run, where there are several."""
+        """``all-reduce, 16 ranks on 2 nodes``, and the run if there are several."""
         return f"{self.primitive.spoken}, {self.who}"
 
     @property
@@ -102,12 +87,12 @@ class Series(NamedTuple):
         return f"{self.ranks} ranks{nodes}{', ' * bool(self.run)}{self.run}"
 
     def busbw_Bps(self, point: Point, seconds: float | None = None) -> float:
-        """busbw of a point, bytes/s; at another time than the measured one where ``seconds`` is given."""
+        """busbw in bytes/s, at the measured time or at ``seconds``."""
         return point.bytes / (seconds or point.seconds) * busbw_factor(self.primitive, self.ranks)
 
 
 class Skipped(NamedTuple):
-    """Rows that were left out, or ``used`` with a reservation: why, how many, and ``file:line`` of the first."""
+    """Rows left out, or ``used`` with a reservation; ``where`` is ``file:line`` of the first."""
 
     reason: str
     rows: int
@@ -116,30 +101,24 @@ class Skipped(NamedTuple):
 
 
 class Measurements(NamedTuple):
-    """All series of all logs, by primitive, ranks and nodes, and what was left out or used with a reservation."""
+    """All series of all logs, and the rows that were skipped or doubted."""
 
     series: tuple[Series, ...]
     skipped: tuple[Skipped, ...]
 
 
-LEAST_S = 1e-8
-"""No message crosses a wire faster: light takes as long for three metres."""
-
-MOST_S = 1e5
-"""Nobody waits longer for one call: more than a day."""
-
-MOST_BPS = 1e14
-"""No rank sends or receives faster: a hundred times the ports of 2026."""
+LEAST_S = 1e-8  # light takes as long for three metres
+MOST_S = 1e5  # more than a day
+MOST_BPS = 1e14  # a hundred times the ports of 2026
 
 
 def check_timing(one: Record) -> None:
-    """Refuse a time that no hardware takes."""
     if not LEAST_S <= one.seconds <= MOST_S or one.bytes > MOST_BPS * one.seconds:
         raise _refusal(one.bytes, one.seconds, one.where)
 
 
 def check_series(series: Series) -> None:
-    """The same for a series, whoever made it: its fastest and slowest repeats."""
+    """Refuse times that no hardware takes, in any repeat."""
     for point in series.points:
         for seconds in (point.seconds, point.low_s, point.high_s):
             if not LEAST_S <= seconds <= MOST_S or point.bytes > MOST_BPS * seconds:

@@ -1,1 +1,1 @@
-"""Results to text, one file a format. Only the CLI writes to streams."""
+"""Results as text: one file per format."""

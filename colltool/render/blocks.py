@@ -1,8 +1,4 @@
-"""What a rendered result is made of: tables, lists, strips and pictures. How they are drawn is for each format's own file.
-
-A table holds records and columns; a column says once how its value is taken from a record and how it is shown. CSV and
-``to_columns()`` take the values, everything for people the texts.
-"""
+"""The blocks that rendered results are made of: tables, lists, strips and pictures."""
 
 from __future__ import annotations
 
@@ -15,66 +11,53 @@ from colltool.base.formatting import counted
 
 
 class Column(NamedTuple):
-    """One column of a table.
-
-    Args:
-        key: its name in CSV, in ``to_columns()`` and for ``--columns``; SI units are part of it (``total_s``).
-        title: its heading for people.
-        get: the full value of a record; None or empty where there is nothing to say.
-        show: a value as people read it.
-        drop: where there is no room the highest goes first, 0 never.
-        right: on which side numbers and texts line up.
-        hidden: in CSV alone, so that rows of several runs can be put together.
-        fold: characters to which its texts are folded before any column is dropped; 0: only after that.
-    """
-
-    key: str
+    key: str  # in CSV, ``to_columns()`` and ``--columns``, with its SI unit (``total_s``)
     title: str
-    get: Callable[[Any], Any]
+    get: Callable[[Any], Any]  # full value of a record; None or empty for none
     show: Callable[[Any], str] = str
-    drop: int = 0
+    drop: int = 0  # columns that do not fit are dropped highest first, 0 never
     right: bool = True
-    hidden: bool = False
-    fold: int = 0
+    hidden: bool = False  # only in CSV, so that rows of several runs can be put together
+    fold: int = 0  # characters to which texts are folded before any column is dropped; 0: only after that
 
     def value(self, record: Any) -> Any:
-        """The full value; names of an enumeration as machine output spells them, nothing as None."""
+        """The full value, for CSV and ``to_columns()``."""
         value = self.get(record)
         if isinstance(value, StrEnum):
             return value.value
         return None if isinstance(value, str) and not value else value
 
     def text(self, record: Any) -> str:
-        """What a person reads; ``-`` where there is nothing."""
+        """The value as people read it; ``-`` for none."""
         value = self.get(record)
         return "-" if value is None or (isinstance(value, str) and not value) else self.show(value)
 
 
 def number(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
            hidden: bool = False) -> Column:  # fmt: skip
-    """A column that lines up on the right; its value is the field named by ``key`` unless ``get`` says otherwise."""
+    """A right-aligned column; its value is the field ``key`` unless ``get`` is given."""
     return Column(key, title, get or attrgetter(key), show, drop, right=True, hidden=hidden)
 
 
 def label(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
           hidden: bool = False, fold: int = 0) -> Column:  # fmt: skip
-    """A column that lines up on the left."""
+    """A left-aligned column."""
     return Column(key, title, get or attrgetter(key), show, drop, right=False, hidden=hidden, fold=fold)
 
 
 def flag(key: str, title: str, drop: int = 0, *, get: Callable[[Any], Any] | None = None, hidden: bool = False) -> Column:
-    """A column of True and False, for people of yes and no; None where it cannot be said."""
+    """A column of booleans, shown as yes and no."""
     return Column(key, title, get or attrgetter(key), lambda value: "yes" if value else "no", drop, right=False, hidden=hidden)
 
 
 class Headline(NamedTuple):
-    """What was asked for, in a plain sentence or two: the first block of a result."""
+    """The answer in a sentence or two: the first block of a result."""
 
     text: str
 
 
 class Table(NamedTuple):
-    """Records in columns; ``best`` is the record to point out. The default view has the ``first`` records, all when None."""
+    """Records in columns; ``best`` is the row to highlight. The default view has the ``first`` rows, all when None."""
 
     columns: tuple[Column, ...]
     records: tuple[Any, ...]
@@ -84,20 +67,19 @@ class Table(NamedTuple):
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The columns for people."""
         return tuple(column for column in self.columns if not column.hidden)
 
     def without(self, *keys: str) -> Table:
-        """The same with these columns in CSV alone."""
+        """The table with these columns hidden."""
         return self._replace(columns=tuple(c._replace(hidden=c.hidden or c.key in keys) for c in self.columns))
 
     def with_shown(self, *keys: str) -> Table:
-        """The same with these columns for people too."""
+        """The table with these columns no longer hidden."""
         return self._replace(columns=tuple(c._replace(hidden=c.hidden and c.key not in keys) for c in self.columns))
 
 
 class Lines(NamedTuple):
-    """A list under a heading; ``verbatim`` lines are to be pasted and never broken. ``first`` as in :class:`Table`."""
+    """A list under a title; ``verbatim`` lines are to be pasted and never wrapped. ``first`` as in :class:`Table`."""
 
     title: str
     lines: tuple[str, ...]
@@ -106,12 +88,12 @@ class Lines(NamedTuple):
 
     @property
     def as_drawn(self) -> bool:
-        """Whether blanks and characters count: to be pasted, or indented like a tree."""
+        """Whether spaces matter: to be pasted, or indented like a tree."""
         return self.verbatim or any(line.startswith(" ") for line in self.lines)
 
 
 class Strip(NamedTuple):
-    """A line of shades: ``cells`` from 0 to 1, each the busiest of ``per_cell`` neighbours."""
+    """A row of a heat map: ``cells`` from 0 to 1, each the busiest of ``per_cell`` neighbours."""
 
     name: str
     cells: tuple[float, ...]
@@ -119,7 +101,7 @@ class Strip(NamedTuple):
 
 
 class Strips(NamedTuple):
-    """Strips under a heading: ``what`` the shades say, and ``top``, what the darkest or fullest of them is."""
+    """A heat map: ``what`` its shades mean, and ``top``, what the hottest is."""
 
     what: str
     top: str
@@ -127,7 +109,7 @@ class Strips(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A drawing: an ``<svg>`` element, and the lines that stand for it where there are only letters."""
+    """An ``<svg>`` element, and the lines shown instead where there is only text."""
 
     svg: str
     instead: Lines
@@ -137,12 +119,12 @@ Block = Headline | Table | Lines | Strips | Picture
 
 
 def later(part: Block) -> Block:
-    """The same for ``--all`` alone."""
+    """The block for ``--all`` only."""
     return part._replace(first=0) if isinstance(part, Table | Lines) else part
 
 
 def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
-    """The blocks of the default view, and what ``--all`` adds to them: ``["17 rows", "4 notes"]``."""
+    """The blocks of the default view, and what ``--all`` adds: ``["17 rows", "4 notes"]``."""
     shown: list[Block] = []
     rows = lines = 0
     for part in parts:
@@ -158,7 +140,7 @@ def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Names by what is said of them, each once, both in the order met: (what, name) pairs in."""
+    """The names by text of (text, name) pairs, without duplicates, in order."""
     by_text: dict[str, list[str]] = {}
     for text, name in pairs:
         names = by_text.setdefault(text, [])
@@ -168,8 +150,6 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 class TextLine(NamedTuple):
-    """A line of text with the heading it stands under: the record of :func:`lines_table`."""
-
     title: str
     line: str
 
@@ -178,7 +158,7 @@ _LINE = (label("title", "title"), label("line", "line"))
 
 
 def lines_table(parts: Iterable[Block]) -> Table:
-    """Lists as a table, for CSV of what has no table of its own."""
+    """Lists as a table, for the CSV of results without a table."""
     return Table(_LINE, tuple(_each_line(parts)))
 
 

@@ -1,7 +1,6 @@
-"""The one door of rendering: any result, by its type, in any format.
+"""Renders any result in any format.
 
-A result's class names the module of :mod:`colltool.render.views` that knows it; it is loaded when the first such result
-comes, so that a price as JSON waits for nothing else. A new result needs no line here.
+A result's class names its module in :mod:`colltool.render.views`, which is imported on first use.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from colltool import __version__
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.render.blocks import Block, Column, Table
-from colltool.render.escape import csv_text, json_text
+from colltool.render.escape import csv_text, json_text, printable_lines
 from colltool.render.view import Document, View
 
 if TYPE_CHECKING:
@@ -27,11 +26,7 @@ FORMATS = ("table", "json", "csv", "markdown", "html")
 
 
 def subject_of(result: Any) -> View:
-    """How results of this type are rendered.
-
-    Raises:
-        TypeError: nothing of ours.
-    """
+    """The view of a result's type."""
     kind = type(result)
     name = getattr(kind, "subject", None)
     if name is None:
@@ -41,62 +36,54 @@ def subject_of(result: Any) -> View:
 
 
 def blocks(result: Any) -> list[Block]:
-    """A result for people."""
     return subject_of(result).blocks(result)
 
 
 def document(result: Any) -> Document:
-    """A result as plain values: times in seconds, sizes in bytes, rates in bytes/s, at full precision."""
+    """A result as plain JSON values: seconds, bytes, bytes/s, at full precision."""
     subject = subject_of(result)
     return {"schema": f"colltool.{subject.schema}/1", "colltool": __version__} | subject.document(result)
 
 
 def table(result: Any) -> Table:
-    """A result's main table, every column and row."""
+    """A result's main table, with all columns and rows."""
     return subject_of(result).table(result)
 
 
 def columns(result: Any) -> dict[str, list[Any]]:
-    """The main table as a dict of columns."""
     main = table(result)
     return {column.key: [column.value(record) for record in main.records] for column in main.columns}
 
 
 def summary(result: Any) -> str:
     """The answer in a line or two, safe to print."""
-    from colltool.render.escape import printable_lines
-
     return printable_lines(subject_of(result).summary(result))
 
 
 def fragment(result: Any) -> str:
-    """The result as a piece of HTML, for a notebook."""
+    """A result as an HTML fragment, for a notebook."""
     from colltool.render.html import to_fragment
 
     return to_fragment(_for_people(result))
 
 
 def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequence[str] = (), *, everything: bool = False) -> str:
-    """A result in one of :data:`FORMATS`, with a line end.
+    """A result in one of :data:`FORMATS`.
 
     Args:
         result: any result.
         form: the format.
-        screen: what tables are drawn for; a pipe when None.
-        names: ``--columns``: which columns tables have, in this order; all when empty.
-        everything: ``--all``: what the default view of text and Markdown leaves out, too.
+        screen: the terminal; a pipe when None.
+        names: ``--columns``; all when empty.
+        everything: ``--all``; only text and Markdown have a shorter default view.
 
     Raises:
-        ColltoolError: a column that no table has, or columns chosen of a document.
+        ColltoolError: no table has such a column, or the format has no columns.
     """
     if form == "json":
-        from colltool.render.dispatch import to_json
-
         choose([], names, form)
         return to_json(document(result))
     if form == "csv":
-        from colltool.render.dispatch import to_csv
-
         (main,) = choose([table(result)], names, form)
         return to_csv(main)  # type: ignore[arg-type]
     if form == "html" and (page := subject_of(result).page) is not None:
@@ -121,12 +108,11 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
 
 
 def _for_people(result: Any) -> list[Block]:
-    """Without tables that have no rows: CSV alone keeps their header."""
+    # without empty tables, of which only CSV keeps the header
     return [part for part in blocks(result) if not isinstance(part, Table) or part.records]
 
 
 def to_csv(table: Table) -> str:
-    """Comma-separated values, header first; a line of text is a line of the file."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(column.key for column in table.columns)
@@ -145,20 +131,13 @@ def _exact(value: Any) -> Any:
 
 
 def to_json(content: Document) -> str:
-    """Indented by two, fields in the promised order, numbers at full precision, a newline at the end; always valid UTF-8."""
     return json_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Block]:
-    """The blocks with the named columns of each table; a table that has none of them stays out.
+    """The blocks with only the named columns; tables that have none of them are dropped.
 
-    Args:
-        parts: any blocks.
-        names: keys or titles, any case; all columns when empty. Hidden columns can be named.
-        form: the format, for the error.
-
-    Raises:
-        ColltoolError: a name that no table has, or a format without columns.
+    Names are keys or titles of columns, hidden ones too, in any case. Raises a ColltoolError for a name that no table has.
     """
     if not names:
         return list(parts)
@@ -179,7 +158,7 @@ def _chosen(part: Block, names: Sequence[str]) -> Block | None:
     found = dict.fromkeys(column for name in names for column in part.columns if _called(column, name))
     if not found:
         return None
-    kept = [column._replace(hidden=False, drop=place) for place, column in enumerate(found)]  # what is named first stays longest
+    kept = [column._replace(hidden=False, drop=place) for place, column in enumerate(found)]  # first named, last dropped
     return part._replace(columns=tuple(kept))
 
 

@@ -1,7 +1,6 @@
-"""Text of others where it leaves the program: names, notes and paths that a screen, a table or a parser could take for more.
+"""Escaping of foreign text (names, notes, paths), done once by each format as it writes.
 
-Every format escapes once, in its own file, with the functions here; nothing is escaped before. What is not printable
-(control characters, line ends, marks of direction, lone surrogates) stands as ``\\x1b``, ``\\u202e``, ``\\udc80``.
+Unprintable characters (control, line ends, bidi marks, lone surrogates) become ``\\x1b``, ``\\u202e``, ``\\udc80``.
 """
 
 from __future__ import annotations
@@ -16,33 +15,30 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def printable_lines(text: str) -> str:
-    """The same for text of several lines, whose line ends stay."""
+    """Like :func:`printable`, but keeps line ends."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def markdown(text: str) -> str:
-    """Printable, and no markup: bars, backticks, stars, tags, links."""
+    """Printable, with Markdown markup escaped."""
     return _MARKDOWN.sub(r"\\\1", printable(text))
 
 
 def html(text: str) -> str:
-    """Printable, and no markup."""
+    """Printable, with HTML escaped."""
     from html import escape
 
     return escape(printable(text))
 
 
 def csv_text(text: str) -> str:
-    """Printable (so one line), and no formula: where a spreadsheet would compute the text, an apostrophe goes before it."""
+    """Printable, and with an apostrophe before what a spreadsheet would run as a formula."""
     shown = printable(text)
     return f"'{shown}" if shown.startswith(_FORMULA) and len(shown) > 1 else shown
 
 
 def json_text(text: str) -> str:
-    r"""A written JSON document with what is not printable as ``\uXXXX``, line ends between its fields apart.
-
-    What reads it gets the same characters. A lone surrogate is no character of UTF-8: it stays as the text ``\udc80``.
-    """
+    r"""JSON with what is not printable as ``\uXXXX``; a lone surrogate, which UTF-8 cannot hold, becomes the text ``\udc80``."""
     if text.replace("\n", "").isprintable():
         return text
     return "".join(char if char == "\n" or char.isprintable() else _in_json(char) for char in text)

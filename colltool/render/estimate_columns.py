@@ -1,4 +1,4 @@
-"""What several views say of prices: the columns of a schedule, its names, titles, notes, and why others cannot run."""
+"""What views of prices share: columns, names, titles, notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from colltool.render.view import group_columns, on_fabric, set_text
 
 
 class Ranked(NamedTuple):
-    """A row with the price it stands in; of one size."""
+    """A row and its price, at one size."""
 
     price: Price
     row: AlgorithmEstimate
@@ -47,7 +47,7 @@ SET = label("set", "set", get=lambda one: set_text(one.price.overrides), hidden=
 
 
 def context(price: Price | None) -> tuple[Column, ...]:
-    """What rows are rows of: with the stride and the overrides where a price has any."""
+    """The hidden columns that say what was priced."""
     if price is None:
         return CONTEXT
     apart = group_columns(price.group, lambda one: one.price.group)
@@ -86,9 +86,9 @@ _NAMED = (
 def row_table(
     ranked: Sequence[Ranked], title: str = "", best: int | None = None, *, sizes: bool = False, names: bool = False
 ) -> Table:
-    """Rows with what they are rows of; for CSV alone: an overhead or software term of 0, protocols where there are none.
+    """A table of priced rows; terms that are 0 everywhere are hidden, and energy is left out where it is not known.
 
-    Energy only where the fabric gives what a bit takes; with ``names`` those of the library first.
+    ``names`` puts the library's names first.
     """
     idle = [key for key in ("overhead_s", "software_s", "protocol") if not any(getattr(one.row, key) for one in ranked)]
     told = (("energy_J", any(one.row.energy_J is not None for one in ranked)),
@@ -102,7 +102,7 @@ def row_table(
 
 
 def library_name(price: Price, row: AlgorithmEstimate) -> str:
-    """What the library of a price calls a schedule; empty where it has no name of its own."""
+    """The library's own name of an algorithm; may be empty."""
     if price.library is None or not ships(price.library.name, row.shipped_by):
         return ""
     if found := nccl_name(price.library.name, price.primitive, price.group, row.spec):
@@ -112,19 +112,19 @@ def library_name(price: Price, row: AlgorithmEstimate) -> str:
 
 
 def nccl_name(library: str, primitive: Primitive, group: GroupPlacement, spec: str) -> str:
-    """NCCL's name of a schedule on a group; empty where it has none, or of another library."""
+    """NCCL's name of an algorithm on a group; may be empty."""
     if not library or not LIBRARIES[library].like_nccl:
         return ""
     return name_of(spec, primitive, group.ranks, group.ranks // group.per_domain[0])
 
 
 def named(price: Price, row: AlgorithmEstimate) -> str:
-    """A schedule as its users call it: the library's name where there is one."""
+    """The library's name of an algorithm, else ours."""
     return library_name(price, row) or row.title
 
 
 def how(price: Price, row: AlgorithmEstimate) -> str:
-    """Our name of a schedule that the library calls otherwise; of a hierarchical one the choice for each tier."""
+    """Our name of an algorithm that the library calls otherwise, for a hierarchical one its parts."""
     name = library_name(price, row)
     if not name or name.lower() == row.title:
         return ""
@@ -132,23 +132,22 @@ def how(price: Price, row: AlgorithmEstimate) -> str:
 
 
 def unranked_title(rows: Sequence[AlgorithmEstimate]) -> str:
-    """Why these rows stand apart, in plain words."""
     reasons = [why for status, why in WHY_NOT_RANKED.items() if any(row.status == status for row in rows)]
     return f"not ranked: nobody gets these times ({'; '.join(reasons)})"
 
 
 def spoken(price: Price) -> str:
-    """How people call the library of a price; empty where any may run."""
+    """The library's display name; empty without one."""
     return LIBRARIES[price.library.name].spoken if price.library else ""
 
 
 def apart(price: Price) -> tuple[tuple[AlgorithmEstimate, ...], tuple[AlgorithmEstimate, ...]]:
-    """The rows that may not lead: those of other libraries, and those that nobody runs."""
+    """Rows that may not lead: those of other libraries, and those that nobody runs."""
     return tuple(row for row in price.others if row.rank_class == 1), tuple(row for row in price.others if row.rank_class > 1)
 
 
 def at_each_size(price: Price) -> Iterator[Price]:
-    """One price a size; of a single size itself."""
+    """One price per size."""
     if isinstance(price.bytes, float):
         yield price
         return
@@ -157,11 +156,10 @@ def at_each_size(price: Price) -> Iterator[Price]:
 
 
 _NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | LATE
-"""The fields of a row that hold arrays, and what of the row they are made from."""
+"""Fields of a row that may be arrays over sizes, each with the property that gives its value."""
 
 
 def _row_at(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
-    """A row of one of its sizes, without phases."""
     numbers = {field: plain_number(_item(getattr(row, name), at)) for field, name in _NUMBERS.items()}
     return replace(row, late_phases=(), **numbers)
 
@@ -171,33 +169,32 @@ def _item(value: Any, at: int) -> Any:
 
 
 def heading(price: Price) -> str:
-    """What was asked, of one size."""
+    """What was asked, at one size."""
     return heading_of_all(price, f"{title_size(float(price.bytes))} per rank, ")
 
 
 def heading_of_all(price: Price, several: str = "") -> str:
-    """What was asked, of many sizes."""
+    """What was asked, at several sizes."""
     where = on_fabric(price.fabric, price.overrides)
     library = f"{running(price.library.name, leads=bool(price.leading))}, " if price.library else ""
     return f"{price.primitive.spoken} on {where}, {price.group.spoken}, {several}{library}{price.mode}"
 
 
 def running(library: str, *, leads: bool) -> str:
-    """Whose schedules are ranked, in a title; where it runs none of what is shown, that."""
+    """The library in a title; ``leads`` says whether it runs any of the rows."""
     known = LIBRARIES[library]
     return known.spoken if leads else f"none of it implemented in {known.spoken}{known.hint}"
 
 
 NONE_RUNS = "the library implements none of these algorithms"
-"""Of points whose fastest may not lead."""
 
 
 def notes(
     rows: Sequence[AlgorithmEstimate], model: AssumptionsUsed, prices: Sequence[Price] = (), first: int | None = None
 ) -> list[Block]:
-    """The readings that are not the usual ones, who leads ``prices`` on one port, then each note with the rows that it is about.
+    """Non-default readings and who leads on one port, then each note with the rows it is about.
 
-    ``first`` of the default view: those two always, and so many of the others.
+    The default view has all of the former and ``first`` of the latter.
     """
     extra = readings_lines(model.readings, model.usual)
     extra += [f"with {said(given('ports', 'one'))} {one.leads_on_one_port} leads: {one.results[0].title}"
@@ -208,31 +205,29 @@ def notes(
 
 
 def _why_elsewhere(row: AlgorithmEstimate) -> tuple[str, ...]:
-    """Why a library that ships a schedule does not run it here; that it has none the table says."""
     reason = row.not_selected_reason
     return (not_run_text(reason),) if row.rank_class == 1 and reason and not reason.foreign else ()
 
 
 def readings_lines(readings: Readings, usual: Readings = USUAL, varied: Collection[str] = ()) -> list[str]:
-    """``readings: ring_alpha=worst``, of those that are not the usual ones; ``varied`` have an axis of their own."""
+    """Such as ``readings: ring_alpha=worst``: those that are not the default; ``varied`` ones are an axis."""
     told = [f"{name}={value}" for name, value in readings.unlike(usual).items() if name not in varied]
     return [f"readings: {', '.join(told)}"] if told else []
 
 
 def readings_block(readings: Readings, varied: Collection[str] = ()) -> list[Block]:
-    """The same as a block of its own."""
     return [Lines(line, ()) for line in readings_lines(readings, varied=varied)]
 
 
 def cannot(infeasible: Sequence[Infeasible]) -> list[Block]:
-    """Why the others cannot run, one line for each reason."""
+    """Why algorithms cannot run, a line per reason."""
     by_reason = gathered((one.reason, one.algorithm) for one in infeasible)
     lines = tuple(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
     return [Lines("cannot run here", lines, first=0)] if lines else []
 
 
 def slow_words(slow: SlowRank | None) -> str:
-    """``with one rank at 0.8 of its bandwidth 1.2 ms, 1.19x; rank 0 costs most``."""
+    """Such as ``with one rank at 0.8 of its bandwidth 1.2 ms, 1.19x; rank 0 costs most``."""
     if slow is None:
         return ""
     who = f"with one rank at {slow.share:g} of its bandwidth"

@@ -1,4 +1,4 @@
-"""What documents say of prices: what was asked, each schedule, its phases, and what the library itself would run."""
+"""What JSON documents of prices share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def why_not_ranked(row: AlgorithmEstimate) -> str:
 
 
 def price_fields(price: Price) -> Document:
-    """The promised fields of one price."""
     return (
         asked_fields(price)
         | {
@@ -39,7 +38,6 @@ def price_fields(price: Price) -> Document:
 
 
 def asked_fields(price: Price) -> Document:
-    """What was asked."""
     return {"fabric": price.fabric} | set_field(price.overrides) | {
         **fields(price, "primitive ranks"),
         "group": group_field(price.group),
@@ -50,12 +48,11 @@ def asked_fields(price: Price) -> Document:
 
 
 def model_field(readings: Readings, varied: Collection[str] = ()) -> Document:
-    """All readings of the model, as ``price`` echoes them; ``varied`` have an axis of their own."""
+    """All readings of the model; ``varied`` ones are an axis."""
     return {"model": {name: value for name, value in readings.echo().items() if name not in varied}}
 
 
 def row_fields(row: AlgorithmEstimate) -> Document:
-    """The promised fields of one priced schedule."""
     return {
         **fields(row, "algorithm detail spec n_alpha n_beta alpha_s bandwidth_s overhead_s software_s total_s"),
         **({} if row.slow is None else {"slow_rank": row.slow._asdict()}),
@@ -76,7 +73,7 @@ def row_fields(row: AlgorithmEstimate) -> Document:
 
 
 def under(protocol: Any) -> Document:
-    """The protocol, where the fabric lists any."""
+    """The protocol, if the fabric lists any."""
     return {"protocol": plain_number(protocol)} if len(protocol) else {}
 
 
@@ -95,7 +92,6 @@ def _phase(phase: PhaseCost, row: AlgorithmEstimate) -> Document:
 
 
 def _library(price: Price) -> Document:
-    """The library that a price is for, and what it takes to be the fastest by its own cost model."""
     own = price.library
     if own is None:
         return {}
@@ -116,7 +112,6 @@ def _library(price: Price) -> Document:
 
 
 def not_run_text(reason: NotRun) -> str:
-    """The sentence of a reason."""
     library = LIBRARIES[reason.library].spoken
     match reason.code:
         case "no_schedule":

@@ -1,4 +1,4 @@
-"""Sentences about what prices of several fabrics rest on, where that is not the same."""
+"""Sentences on what makes the prices of several fabrics not comparable."""
 
 from __future__ import annotations
 
@@ -15,23 +15,20 @@ from colltool.render.blocks import Block, Lines
 
 
 def ground_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
-    """What is not alike, under a heading; nothing where all is."""
     return [Lines("not alike", ground_lines(ground, every))] if ground else []
 
 
 def ground_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
-    """A sentence for each; ``every`` are all numbers of ranks, which none is said of."""
+    """A sentence each; ``every`` is all rank counts, which are not named."""
     return tuple(_where(one, every) + _SAID[one.code](one) for one in ground)
 
 
 def ground_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
-    """What is not alike in a few words; nothing where all is."""
     ways = len({one.code for one in ground})
     return (f"not alike in {counted(ways, 'way')}",) if ground else ()
 
 
 def ground_field(ground: Sequence[BasisDifference]) -> list[dict[str, Any]]:
-    """As documents have it: the code, each value with its columns, where, and the sentence."""
     return [
         {
             "code": one.code,
@@ -49,7 +46,6 @@ def _where(one: BasisDifference, every: Sequence[int]) -> str:
 
 
 def _columns(one: BasisDifference, *, having: bool) -> tuple[str, ...]:
-    """The columns whose value is something, or nothing."""
     return tuple(name for value, names in one.parts for name in names if (value not in (None, False)) == having)
 
 
@@ -118,7 +114,7 @@ def _across(shape: Sequence[int]) -> str:
 
 
 def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Where the measured time of what leads is held outside of what was measured: each note with how many cells it is of."""
+    """Notes on cells beyond the measured sizes or ranks, whose software time is held at the nearest measured one."""
     found = Counter(cell.held.partition(" was not measured ")[0] for cell in cells if cell.held)
     every = counted(sum(cell.algorithm is not None for cell in cells), "cell")
     return tuple(

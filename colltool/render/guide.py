@@ -1,4 +1,4 @@
-"""A guide on a terminal: prose set to its width, commands and their outputs as they are."""
+"""Guides on a terminal: prose wrapped, commands and output as they are."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from colltool.render.text import Screen
 
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
-MAX_WIDTH = 120
-"""Columns: longer lines of prose are hard to follow."""
+MAX_WIDTH = 120  # characters; longer lines are hard to read
 _COMMAND, _OUTPUT = "1;36", "36"
 
 
 def to_guide(text: str, screen: Screen) -> str:
-    """Markdown as text for a screen; where that has no Unicode, as it stands.
+    """Markdown rendered for a terminal; unchanged on one without Unicode.
 
-    Long sentences of an output and long commands are wrapped, these with a backslash so that they can be pasted; files and tables
-    stay as they are.
+    Long commands are wrapped with a backslash, so that they can still be pasted.
     """
     if not screen.unicode:
         return text
@@ -59,7 +57,7 @@ def _verbatim(part: str, screen: Screen) -> str:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """A line of a command and its output in pieces that fit; a row of a table, or what has no blank to break at, stays whole."""
+    """A command or output line in pieces that fit; table rows stay whole."""
     if len(line) <= width or line.lstrip()[:1] in ("|", "+"):
         return [line]
     command, rest = line.startswith("$ "), line.lstrip()

@@ -1,4 +1,4 @@
-"""Blocks as HTML: a page of its own, or a piece of one for a notebook. Nothing is loaded from elsewhere."""
+"""Blocks as a self-contained HTML page, or as a fragment for a notebook."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Stri
 from colltool.render.escape import html
 from colltool.render.text import drawn
 
-MOST_ROWS = 500
-"""Rows of a table in a notebook, which would choke on a sweep."""
+MOST_ROWS = 500  # of a table in a notebook, which would choke on a sweep
 
 _STYLE = """\
 .colltool .scroll { overflow-x: auto; }
@@ -48,12 +47,12 @@ def to_html(parts: Sequence[Block]) -> str:
 
 
 def to_fragment(parts: Sequence[Block]) -> str:
-    """A piece with its own style; of a table with very many rows the first."""
+    """A fragment with its own style, at most :data:`MOST_ROWS` rows a table."""
     return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{bare(parts)}</div>\n'
 
 
 def bare(parts: Sequence[Block]) -> str:
-    """A piece without a style of its own, for a page that has one."""
+    """The same without a style."""
     return "".join(_block(part, MOST_ROWS) for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""Blocks as GitHub-flavoured Markdown, for a merge request or a design note."""
+"""Blocks as GitHub-flavoured Markdown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from colltool.render.text import drawn
 
 
 def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
-    """Every block: tables as pipe tables, lists as bullets, what is drawn or to be pasted as code.
+    """Tables as pipe tables, lists as bullets, drawings and commands as code.
 
-    Without ``everything`` the default view: its last line says what ``--all`` adds.
+    Without ``everything`` it is the default view, whose last line says what ``--all`` adds.
     """
     shown, left = (parts, []) if everything else in_brief(parts)
     return "\n".join([*map(_block, shown), *([f"`--all` adds {'; '.join(left)}\n"] if left else [])])

@@ -1,4 +1,4 @@
-"""The sentences that open an answer: what it is, how far such prices are off, and what would change it."""
+"""The opening sentences of an answer: the result, its error, and what would change it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from colltool.render import estimate_columns as r
 
 
 def answer(best: r.Ranked) -> str:
-    """The fastest of one size, what its price may be off by, and what would change it."""
     price, row = best
     said = f"{r.named(price, row)}: {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
     return " ".join(filter(None, (f"{said}. {sentence(r.heading(price))}.", _error(best), _turns(row))))
@@ -23,7 +22,7 @@ def sentence(text: str) -> str:
 
 
 def error_of(row: AlgorithmEstimate, price: Price) -> float | None:
-    """What is known of how far such a price is off, as a share; None of what is ideal."""
+    """The median error of such a price, as a share; None for an ideal one."""
     if price.mode == "ideal":
         return None
     tiers = sum(count > 1 for count in price.group.per_domain)
@@ -31,7 +30,6 @@ def error_of(row: AlgorithmEstimate, price: Price) -> float | None:
 
 
 def _error(best: r.Ranked) -> str:
-    """The median error of such prices, and who is that close."""
     price, row = best
     error = error_of(row, price)
     if error is None or not row.selectable:
@@ -54,12 +52,11 @@ _TURNS = {
 
 
 def _turns(row: AlgorithmEstimate) -> str:
-    """What most of the time is, and so what would change it."""
     seconds = {"latency": row.alpha_s, "bandwidth": row.bandwidth_s, "overhead": row.overhead_s, "software": row.software_s}
     return f"{whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
 
 def off_by(errors: Iterable[float]) -> str:
-    """The median error of prices, one or a range of them by size; without a full stop."""
+    """The median error of prices or the range of several, without a full stop."""
     low, high = (whole_percent(end(errors)) for end in (min, max))
     return f"Such prices are {low if low == high else f'{low[:-1]} to {high}'} off in the median"

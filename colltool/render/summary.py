@@ -1,4 +1,4 @@
-"""What a report is about and what follows from it, in sentences: the head of its page, and its terminal's view."""
+"""The title and the conclusions of a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from colltool.training.plan import Plan
 
 
 def report_title(result: Report) -> str:
-    """What a page is about: its fabric, and what stands beside it."""
     name, (first, *others) = result.fabrics[0].name, result.titles
     own = name if first == name or not others else f"{name} with {first.removeprefix(name).strip()}"
     against = f" against {', '.join(others)}" if others else ""
@@ -29,7 +28,7 @@ def report_title(result: Report) -> str:
 
 
 def headlines(result: Report) -> Iterator[str]:
-    """What somebody reads who reads no more: a sentence or two of what answers a question by itself, that of a job first."""
+    """The conclusions in a sentence or two each, those of a job first."""
     for section in sorted(result.sections, key=lambda one: one.key != "job"):
         for one in section.exhibits:
             yield from _HEADLINES.get(type(one.result), lambda _: ())(one.result)

@@ -1,4 +1,4 @@
-"""Blocks as text: fitted to a width, or as wide as they need."""
+"""Blocks as plain text, fitted to a terminal or as wide as they need."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from typing import NamedTuple
 from colltool.base.quoting import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strip, Strips, Table, in_brief
 
-PLAIN_WIDTH = 80
-"""Columns that the default view takes in a pipe or file."""
+PLAIN_WIDTH = 80  # characters of the default view in a pipe or file
 _TRUNK, _BRANCH = re.compile(r"[ |+\-│├└─]*"), re.compile(r"[^ |│]")
 _BOLD, _DIM, _BEST = "1", "2", "1;32"
 
 
 class Screen(NamedTuple):
-    """Where text goes: ``width`` None is a pipe or a file."""
+    """The output; a ``width`` of None is a pipe or file."""
 
     width: int | None = None
     colour: bool = False
     unicode: bool = False
 
     def paint(self, text: str, style: str) -> str:
-        """A line in an ANSI style, where there are colours."""
         return f"\x1b[{style}m{text}\x1b[0m" if self.colour and text and style else text
 
 
@@ -34,9 +32,9 @@ PIPE = Screen()
 
 
 def to_text(parts: Sequence[Block], screen: Screen = PIPE, *, everything: bool = True) -> str:
-    """Every block, a blank line between. Nothing is cut: columns that do not fit stand in a second table below.
+    """All blocks, a blank line between; columns that do not fit follow in a second table.
 
-    Without ``everything`` the default view: its last line says what ``--all`` adds, columns that do not fit among it.
+    Without ``everything`` it is the default view, whose last line says what ``--all`` adds.
     """
     if everything:
         return "\n".join(_block(part, screen, None) for part in parts)
@@ -62,13 +60,11 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
 
 
 def _painted(text: str, screen: Screen, style: str) -> str:
-    """Prose, wrapped to the width."""
     lines = fill(text, screen.width, break_on_hyphens=False).splitlines() if screen.width else [text]
     return "".join(f"{screen.paint(line, style)}\n" for line in lines)
 
 
 def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
-    """A table with its title; columns that do not fit go to ``dropped``, or below where that is None."""
     every = drawn_columns(table)
     kept = kept_columns(every, screen.width)
     there = {one.column for one in kept}
@@ -88,7 +84,6 @@ def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
     )
 
     def row(cells: Sequence[str], style: str) -> list[str]:
-        """A row of cells, on as many lines as its highest cell."""
         lines = []
         for texts in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
             sides = (text.rjust(one.width) if one.column.right else text.ljust(one.width)
@@ -117,7 +112,7 @@ def _lines(block: Lines, screen: Screen) -> str:
 
 
 def _wrapped(line: str, width: int | None) -> str:
-    """Indented, its further lines more so; those of a tree stay beside its trunk."""
+    # continuation lines of a tree keep its trunk
     if width is None or len(line) + 2 <= width:
         return f"  {line}".rstrip()
     lead = _TRUNK.match(line)[0]  # type: ignore[index]
@@ -127,18 +122,13 @@ def _wrapped(line: str, width: int | None) -> str:
 
 
 _GAP = 3  # a border and two spaces
-_LEAST_FOLD = 12
-"""Characters: a cell folded to less cannot be read."""
-_USUAL_FOLD = 22
-"""Characters: what an algorithm's name takes on two lines."""
-
-
-_TYPED = re.compile(r"(--[\w-]+) (?=\S)")
-"""An option before its value: what is to be typed is never torn apart."""
+_LEAST_FOLD = 12  # characters; cells folded to less cannot be read
+_USUAL_FOLD = 22  # characters of an algorithm's name on two lines
+_TYPED = re.compile(r"(--[\w-]+) (?=\S)")  # an option, which stays on one line with its value
 
 
 class Drawn(NamedTuple):
-    """A column with its heading and the texts of its cells as they are drawn, and how wide."""
+    """A column with the texts of its title and cells."""
 
     column: Column
     title: str
@@ -147,7 +137,6 @@ class Drawn(NamedTuple):
 
 
 def drawn_columns(table: Table) -> list[Drawn]:
-    """The columns that people see, as wide as their widest cell."""
     found = []
     for column in table.shown:
         title, cells = printable(column.title), tuple(printable(column.text(record)) for record in table.records)
@@ -156,18 +145,18 @@ def drawn_columns(table: Table) -> list[Drawn]:
 
 
 def total_width(columns: Sequence[Drawn]) -> int:
-    """Characters that they take with their borders."""
+    """Characters with borders."""
     return sum(one.width + _GAP for one in columns) + 1
 
 
 def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
-    """The columns that fit: headings folded between words, then the least needed dropped, then the texts of the widest folded."""
+    """The columns that fit: first titles are folded, then columns dropped in their order, then the widest texts folded."""
     if width is None or total_width(columns) <= width:
         return list(columns)
     folded = [_with_folded_title(one) for one in columns]
     there = {one.column for one in _needed([one._replace(width=_least(one)) for one in folded], width)}
     kept = [one for one in folded if one.column in there]
-    for whole in (True, False):  # words are torn only where nothing else helps
+    for whole in (True, False):  # words are broken only if nothing else helps
         for one in sorted(kept, key=lambda one: -one.width):
             floor = min(_LEAST_FOLD, one.column.fold or _LEAST_FOLD)
             over, least = total_width(kept) - width, max(floor, _longest_word(one) if whole else 0)
@@ -181,12 +170,11 @@ def _longest_word(one: Drawn) -> int:
 
 
 def _least(one: Drawn) -> int:
-    """The width to which a column is folded before another is dropped."""
     return min(one.width, max(one.column.fold, _longest_word(one))) if one.column.fold else one.width
 
 
 def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:
-    """Columns that found no room, a list for each further table, all beginning with the key that tells rows apart."""
+    """Further tables for the columns that did not fit, each beginning with the key column."""
     key = _folded(key, min(key.width, _USUAL_FOLD))
     tables: list[list[Drawn]] = []
     for one in map(_with_folded_title, rest):
@@ -199,7 +187,6 @@ def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]
 
 
 def _needed(columns: Sequence[Drawn], width: int) -> list[Drawn]:
-    """Without the least needed, until they fit."""
     kept = list(columns)
     while total_width(kept) > width and any(one.column.drop for one in kept):
         kept.remove(max(kept, key=lambda one: one.column.drop))
@@ -221,33 +208,31 @@ def _broken(text: str, width: int) -> str:
 
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
-    """A table with the columns that fit so many characters once headings and long texts are folded; the titles of the others."""
+    """The table with the columns that fit a width after folding, and the titles of the others."""
     kept = [one.column for one in _needed([_as_narrow(one) for one in drawn_columns(table)], width)]
     dropped = [column for column in table.shown if column not in kept]
     return table.without(*(column.key for column in dropped)), tuple(column.title for column in dropped)
 
 
 def _as_narrow(one: Drawn) -> Drawn:
-    """A column as wide as it has to be: numbers stay whole, headings are folded between words, texts where they are long."""
     widest = max(map(len, (*one.cells, *one.column.title.split())), default=1)
     return one._replace(width=widest if one.column.right else min(widest, _USUAL_FOLD))
 
 
 ASCII = ".:-=+*#%@"
 BLOCKS = "·▁▂▃▄▅▆▇█"
-_WIDE = 200
-"""Columns where nobody says how wide it is: a pipe or a file."""
+_WIDE = 200  # characters in a pipe or a file
 
 
 def drawn(block: Strips, width: int | None = None, *, unicode: bool = False) -> Lines:
-    """The strips as lines, and what the shades mean, whether the screen is dark or light."""
+    """Strips as lines, with a legend of the shades."""
     shades = BLOCKS if unicode else ASCII
     scale = f"'{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest"
     return Lines(f"{block.what}, {scale} ({block.top})", tuple(_strip_lines(block.strips, width, shades)), verbatim=True)
 
 
 def _strip_lines(strips: tuple[Strip, ...], width: int | None, shades: str) -> list[str]:
-    """Where neighbouring cells share a character, the busiest is seen."""
+    # cells that share a character show the busiest of them
     label = max((len(strip.name) for strip in strips), default=0)
     room = max(8, (width or _WIDE) - label - 6)
     out = []
@@ -261,5 +246,4 @@ def _strip_lines(strips: tuple[Strip, ...], width: int | None, shades: str) -> l
 
 
 def _shade(cell: float, shades: str) -> str:
-    """The first shade is no load at all, the last the hottest."""
     return shades[0] if cell <= 0 else shades[1 + min(len(shades) - 2, int(cell * (len(shades) - 1) - 1e-9))]

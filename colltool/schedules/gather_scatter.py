@@ -1,9 +1,12 @@
 """All-gather and reduce-scatter: N chunks of M/N; rank c starts or ends with chunk c."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.base.primitives import AG, RS
+from colltool.base.primitives import AG, RS, Primitive
 from colltool.schedules.lattice import embedded_ring
 from colltool.schedules.program import Batches, Program, backwards, equal_chunks, schedule, step, strides
 
@@ -57,31 +60,13 @@ def ring_scatter(group: Group, _segments: int) -> Program:
     return embedded_ring(RS, group) if group.axes else equal_chunks(RS, group.ranks, group.ranks, scatter_on_ring(group.ranks))
 
 
-@schedule("recursive-doubling", AG)
-def recursive_doubling(group: Group, _segments: int) -> Program:
-    return equal_chunks(AG, group.ranks, group.ranks, gather_by_doubling(group.ranks))
+def _gathered(primitive: Primitive, gather: Callable[[int], Batches], group: Group, _segments: int) -> Program:
+    n = group.ranks
+    return equal_chunks(primitive, n, n, backwards(gather(n)) if primitive is RS else gather(n))
 
 
-@schedule("recursive-halving", RS)
-def recursive_halving(group: Group, _segments: int) -> Program:
-    return equal_chunks(RS, group.ranks, group.ranks, backwards(gather_by_doubling(group.ranks)))
-
-
-@schedule("pat", AG)
-def pat_gather(group: Group, _segments: int) -> Program:
-    return equal_chunks(AG, group.ranks, group.ranks, gather_far_first(group.ranks))
-
-
-@schedule("pat", RS)
-def pat_scatter(group: Group, _segments: int) -> Program:
-    return equal_chunks(RS, group.ranks, group.ranks, backwards(gather_far_first(group.ranks)))
-
-
-@schedule("direct", AG)
-def direct_gather(group: Group, _segments: int) -> Program:
-    return equal_chunks(AG, group.ranks, group.ranks, gather_direct(group.ranks))
-
-
-@schedule("direct", RS)
-def direct_scatter(group: Group, _segments: int) -> Program:
-    return equal_chunks(RS, group.ranks, group.ranks, backwards(gather_direct(group.ranks)))
+schedule("recursive-doubling", AG)(partial(_gathered, AG, gather_by_doubling))
+schedule("recursive-halving", RS)(partial(_gathered, RS, gather_by_doubling))
+for _primitive in (AG, RS):
+    schedule("pat", _primitive)(partial(_gathered, _primitive, gather_far_first))
+    schedule("direct", _primitive)(partial(_gathered, _primitive, gather_direct))

@@ -1,1 +1,1 @@
-"""Constructions of Clos networks: switches, cables and oversubscription from ranks and ports."""
+"""Clos networks and fat-trees: switches, cables and oversubscription from endpoints and ports."""

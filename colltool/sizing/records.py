@@ -1,4 +1,4 @@
-"""What sizing returns: the switches and cables of a fat-tree or a Clos."""
+"""Results of sizing: the switches and cables of a fat-tree or a Clos."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FatTree:
-    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` are cables, those to the endpoints included.
+    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` include those to the endpoints.
 
     ``paths``: equal ones between endpoints of two pods, over ``planes`` groups of core switches.
     """
@@ -28,12 +28,9 @@ class FatTree:
 class ClosLevel:
     """One level of switches.
 
-    Attributes:
-        switches: on all rails; ``per_rail`` on one, of which ``least`` would do by ports alone.
-        down_ports, up_ports: of one switch.
-        oversubscription: downlink over uplink bandwidth; 1 at the top.
-        cables: entering the level from below, on all rails.
-        parallel: cables between one switch and each switch below that it reaches.
+    ``switches``: on all rails; ``per_rail`` on one, where ``least`` would do by ports alone. ``down_ports``, ``up_ports``: of one
+    switch. ``oversubscription``: downlink over uplink bandwidth, 1 at the top. ``cables``: entering from below, on all rails;
+    ``parallel``: of them between one switch and each switch below that it reaches.
     """
 
     name: str
@@ -51,17 +48,11 @@ class ClosLevel:
 class ClosPlan:
     """A Clos of equal switches; no cable joins two rails.
 
-    Attributes:
-        rails, radix: separate fabrics, and ports of a switch.
-        ports: of all endpoints.
-        spare_ports: unused down-ports of the leaves, on all rails.
-        levels: bottom up, without those that are not needed.
-        switches: in all; ``cables`` between switches, without those to endpoints.
-        oversubscription: of the whole network against the endpoints: the product of the levels'.
-        pods: groups of leaves with their own spines, on a rail; ``planes``: groups of top switches.
-        paths: top switches between two pods (or two leaves), each a separate path.
-        tree_levels: switch levels on the way up: the height of a reduction tree over all endpoints.
-        least_levels: ceil(log_r of a rail's ports): that height if switches had no uplinks.
+    ``ports``: of all endpoints; ``spare_ports``: unused down-ports of the leaves; both on all rails. ``levels``: bottom up,
+    without those that are not needed. ``cables``: between switches, without those to endpoints. ``oversubscription``: of the
+    whole network, the product of the levels'. ``pods``: groups of leaves with their own spines, on a rail; ``planes``: groups of
+    top switches. ``paths``: top switches between two pods (or two leaves), each a separate path. ``tree_levels``: height of a
+    reduction tree over all endpoints; ``least_levels``: ceil(log_r of a rail's ports), that height if switches had no uplinks.
     """
 
     rails: int
@@ -86,7 +77,7 @@ class ClosPlan:
 
     @property
     def leaves(self) -> int:
-        """On one rail; so are ``spines``."""
+        """On one rail."""
         return self.levels[0].per_rail
 
     @property

@@ -1,9 +1,8 @@
 """Switches and cables of a k-ary fat-tree or a Clos of equal switches, on one rail or several.
 
-``s`` of a level is that of one hop: downlinks over uplinks of one switch. By ports alone, with E endpoint ports on a rail and
-r-port switches: d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, leaves ceil(E/d_1), spines ceil(leaves·u_1/d_2), top
-ceil(spines·u_2/r). Source: Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.sizing.wiring` then wires whole
-switches evenly.
+With s a level's downlinks over uplinks of one switch, E endpoint ports on a rail and r-port switches, ports alone ask for d_i =
+r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves, ceil(leaves·u_1/d_2) spines, ceil(spines·u_2/r) at the top. Source:
+Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.sizing.wiring` then wires whole switches evenly.
 """
 
 from __future__ import annotations
@@ -37,13 +36,6 @@ def fat_tree(k: int) -> FatTree:
 
     Three layers of k³/4 cables each; (k/2)² equal paths between pods, in k/2 planes. Source: Al-Fares, Loukissas, Vahdat, "A
     scalable, commodity data center network architecture", SIGCOMM 2008, 63-74, §3, doi:10.1145/1402958.1402967.
-
-    >>> tree = fat_tree(4)
-    >>> tree.endpoints, tree.switches, tree.links, tree.paths, tree.planes
-    (16, 20, 48, 4, 2)
-
-    Raises:
-        ColltoolError: k is odd or below 2.
     """
     if k < 2 or k % 2 or k > MOST_PORTS:
         what = f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}"
@@ -54,7 +46,7 @@ def fat_tree(k: int) -> FatTree:
 
 
 def fat_tree_plan(k: int) -> ClosPlan:
-    """The k-ary fat-tree as levels of a Clos."""
+    """The k-ary fat-tree as a three-level Clos."""
     return clos_plan(fat_tree(k).endpoints, 1, k, levels=3, names=("edge", "aggregation", "core"))
 
 
@@ -68,13 +60,10 @@ def fat_tree_for(endpoints: int) -> FatTree:
 
 
 def tree_levels(endpoints: int, radix: int) -> int:
-    """ceil(log_r N), at least 1: the fewest levels of a tree of r-port switches over N endpoints with a single uplink each.
+    """ceil(log_r N), at least 1: levels of a tree of r-port switches over N endpoints with one uplink each.
 
     A non-blocking network takes more: half of the ports below the top are uplinks. Source: Collectives Explainer Series part 04
     §2.2.
-
-    >>> tree_levels(64, 64), tree_levels(65, 64), tree_levels(4097, 64)
-    (1, 2, 3)
     """
     levels, joined = 1, radix
     while joined < endpoints:
@@ -84,12 +73,8 @@ def tree_levels(endpoints: int, radix: int) -> int:
 
 @cache
 def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, group: int) -> int:
-    """Switch levels up to where ``group`` packed endpoints meet, in the :func:`clos_plan` that joins all endpoints.
-
-    :func:`tree_levels` where that cannot be built.
-
-    >>> levels_under(4096, 1, 1, 64, 4096), levels_under(4096, 1, 1, 64, 64), levels_under(4096, 1, 1, 64, 32)
-    (3, 2, 1)
+    """Switch levels up to where ``group`` packed endpoints meet in the :func:`clos_plan` of all; if none fits,
+    :func:`tree_levels`.
     """
     try:
         plan = clos_plan(endpoints, rails * nics_per_rail, radix, rails=rails)
@@ -111,17 +96,9 @@ def clos_plan(
 ) -> ClosPlan:
     """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole switches.
 
-    Args:
-        endpoints, ports: to join, and ports of each.
-        radix: ports per switch.
-        rails: separate fabrics that share the ports.
-        levels: 1 to 3; None: those with the fewest switches, then the fewest levels.
-        hops: the most oversubscription of each level below the top: a ratio, or its ports; default 1.
-        names: of the levels, bottom up.
-        wanted: down-ports of a leaf and leaves of a pod, where the fabric fixes them.
-
-    Raises:
-        ColltoolError: a count below 1, a ratio below 1, more ports than that many levels can join.
+    ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share the ports. ``levels``: 1 to 3,
+    default those with the fewest switches, then the fewest levels. ``hops``: the most oversubscription of each level below the
+    top, bottom up, or its ports as they are; default 1. ``wanted``: leaf and pod sizes that the fabric fixes.
     """
     _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
     if endpoints * ports > MOST_ENDPOINTS:
@@ -169,7 +146,7 @@ def _check_hops(hops: Sequence[Hop], levels: int | None) -> None:
 
 
 def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping) -> tuple[Sequence[Hop], Wired]:
-    """The requested ratios and the wiring with the fewest switches, fewer levels first."""
+    """The ratios per level and the wiring with the fewest switches, fewer levels first."""
     found: tuple[Sequence[Hop], Wired] | None = None
     least = 1 + max((at for at, hop in enumerate(hops, start=1) if isinstance(hop, Split)), default=0)
     for count in [levels] if levels else range(least, len(LEVELS) + 1):
@@ -216,7 +193,7 @@ def _stages(made: Wired, radix: int, rails: int, ports: int, names: Sequence[str
 def _notes(
     made: Wired, stages: Sequence[ClosLevel], radix: int, on_rail: int, of_endpoint: int, asked: Sequence[Hop]
 ) -> Iterator[str]:
-    """What differs from the request, was rounded up or is left over on one rail, where an endpoint has ``of_endpoint`` ports."""
+    """What differs from the request, was rounded up or is left over on one rail; ``of_endpoint``: ports of an endpoint there."""
     for stage, split, hop in zip(stages, made.splits, asked, strict=False):
         if isinstance(hop, Split):
             continue
@@ -247,13 +224,9 @@ def _at_least_one(**counts: int) -> None:
 
 
 def hops_of(typed: Hops, radix: int) -> list[float | Split]:
-    """The ratio or the ports of each level below the top, from one or several ratios or texts.
+    """A ratio or ports for each level below the top: ``"48x400Gbps:8x800Gbps,2:1"`` is ``[Split(48, 8, 3.0), 2.0]``.
 
-    >>> hops_of("48x400Gbps:8x800Gbps,2:1", 64)
-    [Split(down=48, up=8, ratio=3.0), 2.0]
-
-    Raises:
-        ColltoolError: not a ratio from 1 to 1000, or more ports than the ``radix`` of a switch at the faster rate.
+    ``radix`` counts ports of the faster rate. Raises for ratios outside 1 to 1000 and for more ports than the switch has.
     """
     several = [typed] if isinstance(typed, str | bytes) or not isinstance(typed, Sequence) else typed
     parts = [part for one in several for part in (one.split(",") if isinstance(one, str) else [one])]

@@ -1,8 +1,8 @@
-"""How equal switches are wired evenly into a Clos of one to three levels.
+"""Even wiring of equal switches into a Clos of one to three levels.
 
-Every leaf has the same number of cables to each spine of its pod, every spine to each top switch of its plane, so uplinks are
-shared without a remainder. Of all splits of a switch's ports into down, up and unused that keep the oversubscription, and of all
-pods and planes, :func:`wired` takes the fewest switches, then the fewest cables between them.
+Every leaf has equally many cables to each spine of its pod, every spine to each top switch of its plane. Over all splits of a
+switch's ports into down, up and unused that keep the oversubscription, and all pods and planes, :func:`wired` minimises switches,
+then cables between them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from math import ceil, floor, gcd, inf, prod
 from typing import Any, NamedTuple
 
 _ROUNDED = 1e-9
-"""Tolerance of a ratio that stands for a fraction, such as 1.333 for 4/3."""
+"""Tolerance for ratios that round a fraction, such as 1.333 for 4/3."""
 
 
 class Split(NamedTuple):
-    """The ports of a switch below the top, and the bandwidth of its downlinks over that of its uplinks."""
+    """The ports of a switch below the top, and its downlink over its uplink bandwidth."""
 
     down: int
     up: int
@@ -25,16 +25,14 @@ class Split(NamedTuple):
 
 
 Hop = float | Split
-"""Of one level: the oversubscription that may not be exceeded, or its ports as they are."""
+"""Of one level: the most oversubscription, or its ports as they are."""
 
 
 class Grouping(NamedTuple):
-    """What the fabric asks of leaves and pods.
+    """What the fabric fixes of leaves and pods; None is free.
 
-    Args:
-        unit: ports of one endpoint on a rail; with equally many switches they all go to one leaf.
-        leaf_down: down-ports of a leaf on one rail; None: free.
-        leaves_in_pod: leaves that share spines; None: free.
+    ``unit``: ports of one endpoint on a rail, which go to one leaf if that takes no more switches; ``leaf_down``: down-ports of a
+    leaf on one rail; ``leaves_in_pod``: leaves that share spines.
     """
 
     unit: int = 1
@@ -46,15 +44,11 @@ FREE = Grouping()
 
 
 class Wired(NamedTuple):
-    """One rail, wired.
+    """One rail, bottom up.
 
-    Args:
-        splits: of each level below the top.
-        switches: of each level, bottom up; 0 at a top that is not needed.
-        least: the same by ports alone.
-        parallel: cables between a switch and each switch above that it reaches.
-        pods: groups of leaves that share spines.
-        planes: groups of top switches, each reached by other spines of a pod.
+    ``splits``: of each level below the top. ``switches``: 0 at a top that is not needed; ``least``: the same by ports alone.
+    ``parallel``: cables between a switch and each switch above that it reaches. ``pods``: groups of leaves that share spines;
+    ``planes``: groups of top switches, each reached by other spines of a pod.
     """
 
     splits: tuple[Split, ...]
@@ -66,7 +60,7 @@ class Wired(NamedTuple):
 
 
 def _order(one: Wired, unit: int) -> tuple[Any, ...]:
-    """Fewest switches, endpoints whole on a leaf, fewest cables between switches, largest pods, most planes, room to grow."""
+    """Fewest switches, endpoints whole on a leaf, fewest cables between switches, fewest pods, most planes, room to grow."""
     rising = zip(one.switches, one.switches[1:], one.splits, strict=False)
     cables = sum(below * split.up for below, above, split in rising if above)
     straddles = one.switches[0] > 1 and one.splits[0].down % unit > 0
@@ -75,12 +69,8 @@ def _order(one: Wired, unit: int) -> tuple[Any, ...]:
 
 
 def wired(ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, most: float = inf) -> Wired | None:
-    """The first wiring by :func:`_order`, fewest switches first; None where none fits.
-
-    Args:
-        ports: of endpoints, on one rail.
-        hops: of each level below the top; none for a single switch.
-        most: the most switches worth finding.
+    """The best wiring of one rail by :func:`_order`, of at most ``most`` switches; None where none fits. No hops: a single
+    switch.
     """
     if not hops:
         return Wired((), (1,), (1,), ()) if ports <= radix else None
@@ -124,12 +114,12 @@ def _carried(ratio: float, up: int, radix: int) -> int:
 
 @cache
 def max_down(hop: Hop, radix: int) -> int:
-    """Down-ports of a switch below the top, at most."""
+    """The most down-ports of a switch below the top."""
     return hop.down if isinstance(hop, Split) else max(_carried(hop, up, radix) for up in range(1, radix))
 
 
 def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
-    """A lower bound on the switches of any wiring of such leaves: those with ports for the uplinks."""
+    """Lower bound on the switches of any wiring of such leaves, from the ports for their uplinks."""
     rising, total = float(leaves * leaf.up), leaves
     if leaves == 1:
         return total
@@ -182,7 +172,7 @@ def _three(leaves: int, radix: int, leaf: Split, above: _Above) -> Iterator[Wire
 
 
 def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
-    """Spines with this many cables from below, the fewest uplinks first."""
+    """Spines with ``down`` cables from below, the fewest uplinks first."""
     if isinstance(hop, Split):
         yield hop
         return
@@ -200,7 +190,7 @@ def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
 
 
 def _sharing(cables: int, groups: int, radix: int) -> int | None:
-    """The fewest switches that share cables evenly and have ports for all; a divisor of the groups. None where there is none."""
+    """The fewest switches, a divisor of ``groups``, that share the cables evenly and have ports for all; None if none do."""
     return next((count for count in _divisors(groups) if cables <= count * radix), None)
 
 

@@ -1,4 +1,4 @@
-"""The calls of one trace: each communication kernel with what its metadata says, and what compute hid of it."""
+"""The calls of one trace: each communication kernel with its metadata, and how much of it compute hides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes may name 
 
 
 class ObservedCall(NamedTuple):
-    """A call as one rank saw it; ``inside`` says whether it began in a step."""
+    """A call as one rank saw it; ``inside``: it began in a step."""
 
     call: CallMetadata
     kernel: KernelName
@@ -32,18 +32,8 @@ class ObservedCall(NamedTuple):
 
 
 class RankTrace(NamedTuple):
-    """One trace.
-
-    Args:
-        file: as the user named it.
-        rank, world: of its process; None where the trace does not say.
-        calls: in order of their start.
-        steps: annotated ones; 0 where the trace has none.
-        window_s: all steps together, without them from the first kernel to the last.
-        device: by name; ``nccl`` the library's version; empty where the trace does not say.
-        left_out: communication kernels without a call, and why.
-        broken: it ends too early.
-    """
+    """One trace. ``steps``: annotated ones. ``window_s``: all steps together, or first to last kernel without steps. ``nccl``:
+    library version. ``left_out``: counts of communication kernels without a call, by reason. ``broken``: truncated or damaged."""
 
     file: str
     rank: int | None
@@ -89,7 +79,7 @@ def observe(found: TraceEvents) -> RankTrace:
 
 
 def _possible(file: str, calls: Sequence[ObservedCall], window_s: float) -> None:
-    """Refuse times that cannot be: no sum over them would mean anything."""
+    """Refuse impossible times."""
     longest = max((one.seconds for one in calls), default=0.0)
     busy = sum(one.seconds for one in calls if one.inside)
     if longest > LONGEST_S:
@@ -102,10 +92,8 @@ def _possible(file: str, calls: Sequence[ObservedCall], window_s: float) -> None
 
 
 def _described(found: TraceEvents, left_out: Counter[str]) -> list[tuple[LaunchedKernel, CallMetadata]]:
-    """The calls with their kernels, in order of their start; what is none is counted.
-
-    NCCL may cut several tensors into several kernels, each labelled with all of them: they are one call.
-    """
+    """Calls with their kernels in order of start; other kernels are counted. A coalesced call may be several kernels, each
+    labelled with all its tensors: they are merged."""
     calls: list[tuple[LaunchedKernel, CallMetadata]] = []
     first: dict[tuple[Any, int], int] = {}
     groups: set[Any] = set()
@@ -139,7 +127,7 @@ def _device(found: TraceEvents) -> str:
 
 
 class BusyIntervals:
-    """The union of intervals, to be asked how much of another it covers; all in one unit."""
+    """The union of intervals, to ask how much of another interval it covers."""
 
     def __init__(self, starts: array[float], ends: array[float]) -> None:
         first, last = (np.frombuffer(one, dtype=np.float64) if one else np.zeros(0) for one in (starts, ends))

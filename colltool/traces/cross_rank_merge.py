@@ -1,4 +1,4 @@
-"""One call out of what several ranks saw of it: the kernel of the last to arrive waited for nobody, and is the shortest."""
+"""One call out of what several ranks saw: the last to arrive waits for nobody, so its kernel is the shortest."""
 
 from __future__ import annotations
 
@@ -17,13 +17,7 @@ from colltool.traces.metadata import CallMetadata
 
 
 class MergedCall(NamedTuple):
-    """A call.
-
-    Args:
-        call: what it is.
-        seen: its kernels, one for each rank whose trace has it.
-        traces: where each of them is from, by the place in the list.
-    """
+    """A call with its kernels, one per traced rank; ``traces`` are the indices of their files."""
 
     call: CallMetadata
     seen: tuple[ObservedCall, ...]
@@ -35,7 +29,7 @@ class MergedCall(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether the call may take less: a rank without a trace was waited for, or its parts are uneven."""
+        """Whether the time is an upper bound: an untraced rank may have been waited for, or parts are uneven."""
         return len(self.seen) < self.call.size or self.uneven
 
     @property
@@ -46,10 +40,9 @@ class MergedCall(NamedTuple):
 def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
     """The calls of all ranks, in the order of the first trace that has each.
 
-    Kernels are of one call where the ranks of the group, primitive, size and the number in the group agree. Where a trace has no
-    numbers, calls are counted, if all ranks of a group made the same ones in the same order; else each kernel is a call by
-    itself, as it is where the ranks of the group are not known (names of groups are a process's own), and as messages are: their
-    two ends count apart.
+    Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls are counted, if all ranks of a
+    group made the same ones in the same order. Otherwise each kernel is a call by itself, as are those of groups with unknown
+    ranks (group names are private to a process) and messages, whose two ends count apart.
     """
     alike = _alike(traces)
     found: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
@@ -76,7 +69,7 @@ def _keyed(trace: RankTrace) -> Iterator[tuple[tuple[Any, ...], ObservedCall]]:
 
 
 def _alike(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
-    """Groups whose calls have no numbers, and are the same ones in the same order in every trace that has any."""
+    """Groups without sequence numbers whose calls are the same in every trace."""
     orders: dict[tuple[int, ...], list[list[Any]]] = defaultdict(list)
     for trace in traces:
         own: dict[tuple[int, ...], list[Any]] = defaultdict(list)
@@ -92,7 +85,7 @@ AGAIN = "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and 
 
 
 def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
-    """The traces of a job, in the order given."""
+    """The traces of one job, in the order given."""
     traces = [observe(collect(file)) for file in files]
     _of_one_job(traces)
     if not any(one.calls for one in traces):
@@ -101,12 +94,11 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
 
 
 def world_of(traces: Sequence[RankTrace]) -> int | None:
-    """The ranks of the job, as the traces say."""
     return next((one.world for one in traces if one.world), None)
 
 
 def missing(ranks: Sequence[int], traces: Sequence[RankTrace]) -> tuple[int, ...]:
-    """Those of some ranks that have no trace; none where a trace does not say whose it is."""
+    """Those of ``ranks`` without a trace; none if a trace does not say whose it is."""
     there = {one.rank for one in traces}
     return () if None in there else tuple(rank for rank in ranks if rank not in there)
 

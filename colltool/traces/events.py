@@ -1,4 +1,4 @@
-"""What is kept of one trace while its events pass: kernels that communicate, when others compute, the steps, the metadata."""
+"""What is kept of a trace as its events stream by: communication kernels, compute intervals, steps, metadata."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADER = ("distributedInfo", "deviceProperties")
 
 
 class LaunchedKernel(NamedTuple):
-    """A kernel that communicates; times in us on the trace's own clock."""
+    """A communication kernel, times in us on the trace's own clock."""
 
     name: str
     device: int
@@ -36,7 +36,7 @@ class LaunchedKernel(NamedTuple):
 
 @dataclass
 class TraceEvents:
-    """One trace. ``busy`` are starts and ends of compute kernels by device, ``labels`` metadata by its external id."""
+    """One trace; ``busy``: starts and ends of compute kernels by device, ``labels``: metadata by external id."""
 
     name: str
     header: Labels = field(default_factory=dict)
@@ -107,7 +107,6 @@ def collect(path: AnyPath) -> TraceEvents:
 
 
 def no_trace(name: str) -> ColltoolError:
-    """A file that is something else."""
     fix = "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, as it is or gzipped"
     return ColltoolError(f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix)
 

@@ -1,4 +1,4 @@
-"""Which wire is slow: calls by the outermost tier that they cross, against the bar of ``doctor``; or why none can be blamed."""
+"""Which tier's links are slow: calls by their outermost tier against the bar of ``doctor``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ from colltool.traces.cross_rank_merge import missing
 from colltool.traces.results import CallTotal, LinkHealth, TracedCall
 
 EXPECT_SMALL_A2A = 0.40
-"""Small all-to-alls hang on how the library posts them to peers: healthy machines reach 40 to 160%."""
+"""Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to 160%."""
 
 WAITS = "a kernel waits for the slowest rank"
-MOST_RUNS = 3
-"""Runs of ranks that a sentence names; nobody reads more."""
+MOST_RUNS = 3  # runs of ranks that a sentence names
 
 
 def wires_of(
     fabric: Fabric, calls: Sequence[TracedCall], totals: Sequence[CallTotal], traces: Sequence[RankTrace]
 ) -> tuple[LinkHealth, ...]:
-    """The wires that calls with a price cross, innermost first."""
+    """The tiers that priced calls cross, innermost first."""
     crossing: dict[str, list[TracedCall]] = defaultdict(list)
     for call in calls:
         if call.expected_s is not None and call.tiers:
@@ -75,7 +74,7 @@ def _wire(fabric: Fabric, calls: Sequence[TracedCall], rows: Sequence[CallTotal]
 
 
 def _reach(calls: Sequence[TracedCall]) -> float:
-    """Expected over measured time; of calls that are alike by their median, for the first may set connections up."""
+    """Expected over measured time, with the median of like calls, since the first may set up connections."""
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         alike[call.primitive, call.bytes, call.axes, call.coalesced].append(call)
@@ -84,13 +83,13 @@ def _reach(calls: Sequence[TracedCall]) -> float:
 
 
 def _bar(fabric: Fabric, calls: Sequence[TracedCall]) -> float:
-    """Below this share of what is expected they are slow: the mean of the bars of each, by what each should take."""
+    """The mean bar of calls, weighted by expected time."""
     due = sum(call.expected_s or 0.0 for call in calls)
     return sum((call.expected_s or 0.0) * _bar_of(fabric, call) for call in calls) / due
 
 
 def _bar_of(fabric: Fabric, call: TracedCall) -> float:
-    """The bar of one call, as ``doctor`` sets it for a series: lower on a part of a host, and where most of it is latency."""
+    """``doctor``'s bar: lower on part of a host, and where most of the time is latency."""
     inner = fabric.tiers[0]
     bar = threshold_of(len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
     if not _small(call):
@@ -103,7 +102,7 @@ def _small(call: TracedCall) -> bool:
 
 
 def _beside(fabric: Fabric, calls: Sequence[TracedCall], fine: Collection[str]) -> tuple[str, ...]:
-    """Inner tiers that slow calls cross and no others clear; none where calls that cross the outermost alone are slow too."""
+    """Inner tiers that slow calls cross and no others clear; none if calls over the outermost tier alone are slow too."""
     own = calls[0].tiers[-1]
     crossed = {places: _crossed(fabric, places) - {own, *fine} for places in {call.places for call in calls}}
     alone = [call for call in calls if not crossed[call.places]]
@@ -113,7 +112,7 @@ def _beside(fabric: Fabric, calls: Sequence[TracedCall], fine: Collection[str]) 
 
 
 def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
-    """The tiers of which a domain has members in several parts: what a group sends may go over their wires."""
+    """Tiers in which some domain has members in several parts, so that traffic may use its links."""
     found, inside = set(), 1
     for tier in fabric.tiers:
         parts = {place // inside for place in places}
@@ -146,7 +145,7 @@ def _why(calls: Sequence[TracedCall], unseen: Sequence[int]) -> str:
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``, ``ranks 1 to 3, 8, 10 and 3 more``: ascending ones."""
+    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``, ``ranks 1 to 3, 8, 10 and 3 more``."""
     apart = {after - before for before, after in pairwise(ranks)}
     if len(ranks) > MOST_RUNS and len(apart) == 1 and apart != {1}:
         return f"every {ordinal(apart.pop())} rank from {ranks[0]} to {ranks[-1]}"
@@ -162,10 +161,8 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 
 def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
-    """What to run for this wire alone: the primitive that takes most of its time, over the sizes of the run.
-
-    Inside a host as many ranks as the call has; between hosts one rank on each, so that nothing else is in the way.
-    """
+    """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes of the run: inside a host the
+    call's ranks, between hosts one rank on each."""
     taken: dict[Primitive, float] = defaultdict(float)
     for call in calls:
         taken[call.primitive] += call.measured_s

@@ -1,4 +1,4 @@
-"""Where the ranks of a group sit on a fabric, and what a call takes there."""
+"""Where a group's ranks sit on a fabric, and what a call takes there."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ NO_ENDS = "the trace does not name both ends"
 
 
 class ExpectedTime(NamedTuple):
-    """What a call should take: seconds, of them latency, algorithm and tiers by the fabric.
-
-    ``places`` are the fabric's ranks of the group, ascending, and ``axes`` how they lie; ``reason`` says why there is no price.
-    """
+    """What a call should take; ``places`` are the group's fabric ranks, ascending, ``axes`` how they lie; ``reason`` says why
+    there is no price."""
 
     places: tuple[int, ...] = ()
     axes: Axes = ()
@@ -37,7 +35,7 @@ class ExpectedTime(NamedTuple):
 
 
 def axes_of(ranks: Sequence[int]) -> Axes:
-    """Ascending ranks as (size, stride) of each axis, innermost first; empty where they are not evenly spaced in any number."""
+    """Ascending ranks as (size, stride) per axis, innermost first; empty if not evenly spaced."""
     axes: list[tuple[int, int]] = []
     left = list(ranks)
     while len(left) > 1:
@@ -53,7 +51,7 @@ def axes_of(ranks: Sequence[int]) -> Axes:
 
 
 class CallPrices:
-    """The prices of calls on one fabric; groups that lie alike have one price."""
+    """Prices of calls on one fabric, cached for groups that lie alike."""
 
     def __init__(self, fabric: Fabric, readings: Readings, where: RankMap) -> None:
         self._fabric, self._fares, self._map = fabric, CollectiveCostCache(fabric, readings), where

@@ -1,4 +1,4 @@
-"""The calls of traces as series of measured sizes, as benchmarks give them: those alone whose times waited for nobody."""
+"""Calls of traces as measured series, as benchmarks give them: only those whose times include no wait."""
 
 from __future__ import annotations
 
@@ -31,15 +31,8 @@ SPREAD = "groups of other than consecutive ranks, or that do not begin at a mult
 
 
 class TracedSeries(NamedTuple):
-    """What traces measure as benchmarks do.
-
-    Args:
-        measurements: series of calls on consecutive ranks of which every one has a trace; may be none.
-        devices: their names, each once.
-        world: ranks of the job, None where the traces do not say.
-        bounds: calls with upper bounds alone, most calls first.
-        left_out: what is in neither.
-    """
+    """What traces measure: ``measurements`` of calls with every rank traced, ``bounds`` for those with upper bounds only, most
+    calls first, ``left_out`` for the rest."""
 
     measurements: Measurements
     devices: tuple[str, ...]
@@ -49,7 +42,7 @@ class TracedSeries(NamedTuple):
 
 
 class MeasuredCall(NamedTuple):
-    """A call by the seconds that it took, on the first so many ranks after a multiple of that number."""
+    """A measured call on ranks that start at a multiple of their number."""
 
     primitive: Primitive
     ranks: int
@@ -92,12 +85,12 @@ def _no_series(one: MergedCall) -> str:
 
 
 def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tuple[Series, ...]:
-    """Series by primitive and ranks, ascending in size; of each size the median of its calls."""
+    """Series by primitive and rank count, with the median of each size's calls."""
     times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for call in calls:
         times[call.primitive, call.ranks][call.bytes].append(call.seconds)
     files = tuple(one.file for one in traces)
-    amd = any(one.device.startswith("AMD") for one in traces)  # PyTorch calls RCCL nccl, and so are its kernels named
+    amd = any(one.device.startswith("AMD") for one in traces)  # PyTorch calls RCCL nccl, its kernels too
     return tuple(
         Series(
             primitive=primitive,
@@ -118,7 +111,7 @@ def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tup
 def judged(
     fabric: Fabric, calls: Sequence[TracedCall], traces: Sequence[RankTrace], readings: Readings
 ) -> tuple[TraceFinding, ...]:
-    """What each series of groups of consecutive ranks tells, where it can be validated."""
+    """Findings of ``validate`` on the calls of consecutive ranks."""
     from colltool.diagnosis.validate import validate
 
     found = []
@@ -131,7 +124,7 @@ def judged(
     for series in series_of(packed, traces):
         try:
             (one,) = validate(fabric, Measurements((series,), ()), readings=readings).series
-        except ColltoolError:  # times that no hardware takes, or that nothing shipped explains: no finding is right
+        except ColltoolError:  # impossible times, or nothing shipped runs here
             continue
         if one.findings:
             found.append(TraceFinding(series.title, tuple(one.findings)))
@@ -142,7 +135,7 @@ Path = str | PathLike[str]
 
 
 def evidence_of(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measurements]) -> Evidence:
-    """Traces and logs, told apart by how they begin; an empty file among others is named, and the others judged."""
+    """Evidence from traces and logs, told apart by content; empty files among others are named and skipped."""
     empty = [path for path in paths if not is_trace(path) and is_empty(fspath(path))]
     if len(empty) in (0, len(paths)):
         return _evidence(paths, logs_of)
@@ -175,10 +168,8 @@ def _evidence(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measure
 
 
 def _run_by_run(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measurements]) -> Measurements:
-    """The series of logs; where several files measure the same sizes of one, a series for each.
-
-    Files of one kind are mostly of one host each, and the median of healthy hosts hides one that is not.
-    """
+    """The series of logs, kept apart by file where several measure the same sizes: those are mostly of one host each, and a
+    median of healthy hosts hides a bad one."""
     together = logs_of(paths)
     if len(paths) == 1:
         return together

@@ -1,4 +1,4 @@
-"""A call from what the profiler writes beside its kernel: primitive, M, dtype and the ranks of its group, or why it has none."""
+"""A call's primitive, size, dtype and group from the profiler's metadata, or why they cannot be told."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.base.quoting import shown
 from colltool.base.units import MAX_SIZE
 
-Labels = dict[str, Any]
-"""Metadata of a call, by the profiler's names."""
-
+Labels = dict[str, Any]  # metadata of a call, by the profiler's names
 SPLITS = ("In split size", "Out split size")
 LABELS = (
     "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Name",
@@ -41,18 +39,9 @@ MOST_MEMBERS = 2**18
 
 
 class CallMetadata(NamedTuple):
-    """A call as its metadata has it.
-
-    Args:
-        primitive, bytes, dtype: what it moves; M by nccl-tests' convention.
-        group: the description of its process group, empty where that has none.
-        name: of the process group, its own in a process.
-        size: ranks of the group.
-        ranks: them, in order; empty where the trace does not list them. Of a point-to-point the two ends.
-        seq: its number in the group, None where the trace has none.
-        coalesced: several tensors at once; ``bytes`` are of all.
-        uneven: an all-to-all of unequal parts; it takes at least what one of equal parts does.
-    """
+    """A call by its metadata. ``group``: description of its process group; ``name``: that group's, private to a process.
+    ``ranks``: empty if unknown, of a point-to-point the two ends. ``seq``: sequence number in the group. ``coalesced``: several
+    tensors, ``bytes`` of all. ``uneven``: an all-to-all of unequal parts, which takes at least what equal ones do."""
 
     primitive: Primitive
     bytes: int
@@ -67,7 +56,7 @@ class CallMetadata(NamedTuple):
 
 
 def call_metadata(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> CallMetadata | str:
-    """A call from its labels; a text says why it cannot be told."""
+    """A call from its labels, or a text that says why it cannot be told."""
     called = labels.get("Collective name")
     if not isinstance(called, str) or not called:
         return NO_METADATA
@@ -100,7 +89,7 @@ def call_metadata(labels: Labels, header: Labels, primitives: Sequence[Primitive
 
 
 def _elements(primitive: Primitive, labels: Labels) -> int | None:
-    """Elements of M: of an all-gather the whole result, else what a rank puts in; of a receive what comes."""
+    """Elements of M: an all-gather's whole result, a receive's output, else what a rank puts in."""
     into, out = count(labels.get("In msg nelems")), count(labels.get("Out msg nelems"))
     if primitive is AG:
         return out
@@ -108,7 +97,7 @@ def _elements(primitive: Primitive, labels: Labels) -> int | None:
 
 
 def _uneven(split: Any) -> bool:
-    """Whether parts of an all-to-all differ, as far as the list of them shows; no list is equal parts."""
+    """Whether an all-to-all's parts differ as far as listed; no list means equal parts."""
     return isinstance(split, str) and len(set(re.findall(r"[0-9]+", split))) > 1
 
 
@@ -119,7 +108,7 @@ def _width(dtype: Any) -> int | None:
 
 
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
-    """The ranks of a group: as its label lists them, as the header does, or evenly apart as the label says."""
+    """A group's ranks from its label, the header, or first rank and stride."""
     listed = labels.get("Process Group Ranks")
     about = header.get("distributedInfo")
     about = about if isinstance(about, dict) else {}
@@ -134,10 +123,8 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
 
 
 def _listed(text: str, size: int) -> tuple[int, ...]:
-    """The ranks out of ``[0, 1, 2, 3]``; of a list that is cut, ``[0, 1, ..., 63]``, where they can only be consecutive.
-
-    Groups are ascending in PyTorch: as many different ranks as lie between the first and the last are all of those.
-    """
+    """Ranks from ``[0, 1, 2, 3]``, or from a truncated ``[0, 1, ..., 63]`` if they can only be consecutive: PyTorch's groups
+    ascend."""
     parts = [part.strip() for part in text.strip("[] ").split(",")]
     if "..." not in parts:
         return _ranks([count(part) for part in parts], size)
@@ -149,7 +136,7 @@ def _listed(text: str, size: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
-    """Ranks evenly apart: one tuple for all calls of a group."""
+    """Evenly spaced ranks; one tuple for all calls of a group."""
     return tuple(range(first, first + size * stride, stride))
 
 
@@ -170,7 +157,7 @@ def _ranks(listed: Any, size: int) -> tuple[int, ...]:
 
 
 def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:
-    """The two ends of a message: a group of two, or both named, where it is clear whether by rank or by place in the group."""
+    """The two ends of a message: a group of two, or both named, if it is clear whether by rank or by place in the group."""
     if len(members) == 2:
         return members
     source, target = count(labels.get("Src Rank")), count(labels.get("Dst Rank"))
@@ -184,7 +171,7 @@ def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def count(value: Any) -> int | None:
-    """A whole number from 0 on, also as text."""
+    """A non-negative integer, also from text."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         return int(value)
     return value if type(value) is int and 0 <= value < 10**18 else None
@@ -210,13 +197,8 @@ _PRIMITIVE = re.compile(r"Kernel_(AllReduce|AllGather|ReduceScatter|Broadcast|Re
 
 
 class KernelName(NamedTuple):
-    """A kernel by its name.
-
-    Args:
-        says: the algorithm and protocol in the name, as they stand there: ``RING_LL``; empty where there are none.
-        algorithm, protocol: what of it is true of every call under that name; empty where it is not.
-        primitives: what it may run; empty: anything.
-    """
+    """What a kernel's name says: ``says`` as written (``RING_LL``), ``algorithm`` and ``protocol`` what of it holds for every
+    call under that name, ``primitives`` what it may run (empty: anything)."""
 
     says: str
     algorithm: str
@@ -225,13 +207,12 @@ class KernelName(NamedTuple):
 
 
 def is_collective(name: str) -> bool:
-    """Whether a kernel is one of NCCL, RCCL or MSCCL."""
+    """Whether a kernel is NCCL's, RCCL's or MSCCL's."""
     return _COLLECTIVE.match(name) is not None
 
 
 @lru_cache(maxsize=4096)
 def kernel_name(name: str) -> KernelName:
-    """What a kernel's name tells."""
     bare = name.partition("(")[0]
     found, kind = _ALGORITHM.search(bare), _PRIMITIVE.search(bare)
     primitives = _CALLED[kind.group(1)] if kind else ()

@@ -1,8 +1,7 @@
-"""Which rank of the fabric each rank of the job is, where a scheduler dealt them out in another order.
+"""Which fabric rank each rank of the job is, where a scheduler placed them in another order.
 
-``block`` fills one host after the other and ``cyclic`` deals them out host by host, as Slurm's ``--distribution``. A file has a
-line for each rank: a rank of the fabric, or its host, as ``srun -l hostname`` prints them; or it is a layout file
-(``colltool.layout/1``), of which the ``map`` counts.
+``block`` fills host after host and ``cyclic`` deals ranks out host by host, as Slurm's ``--distribution``. A file has a line per
+rank: a fabric rank, or a host as ``srun -l hostname`` prints it. A layout file (``colltool.layout/1``) gives its ``map``.
 """
 
 from __future__ import annotations
@@ -32,12 +31,8 @@ _WRITE = "write a rank of the fabric, a host or host:slot in each line, as srun 
 
 
 class RankMap(NamedTuple):
-    """Where ranks of a job sit.
-
-    Args:
-        given: what says so: a word, a file, ``a list``; empty where the job is in the fabric's order.
-        places: the fabric's rank of each rank of the job; empty where they are the same, or not known before its size is.
-    """
+    """Where a job's ranks sit. ``given``: a word, a file name, ``a list``, or empty for the fabric's order. ``places``: the
+    fabric rank of each; empty where they are the same, or the job's size is not known yet."""
 
     given: str = ""
     places: tuple[int, ...] = ()
@@ -60,7 +55,7 @@ class RankMap(NamedTuple):
 
 
 class _MapEntry(NamedTuple):
-    """A line: the fabric's rank, or a host and what slot of it (-1: the next)."""
+    """A line: a fabric rank, or a host and a slot on it (-1: the next)."""
 
     line: int
     rank: int | None
@@ -70,7 +65,6 @@ class _MapEntry(NamedTuple):
 
 
 def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
-    """A map by its name, from a file or as a list."""
     if placed is None or placed == BLOCK:
         return RankMap("" if placed is None else BLOCK)
     if placed == CYCLIC:
@@ -139,7 +133,7 @@ def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[in
 
 
 def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterator[int]:
-    """Ranks of the fabric; hosts are its innermost domains in the order of their first line, slots on them as they come."""
+    """Fabric ranks: hosts are the innermost domains in order of first mention, slots are dealt out in order."""
     inside = fabric.tiers[0].endpoints
     seen: dict[str, int] = {}
     taken: dict[str, int] = defaultdict(int)

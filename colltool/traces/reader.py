@@ -1,7 +1,7 @@
-"""Any trace as a stream: the members of its JSON object and, one by one, its events; never more than a few MB at a time.
+"""Stream a trace: the members of its JSON object and its events one by one, a few MB in memory.
 
-A trace is gigabytes of small objects. Each is decoded by the standard library's scanner out of a buffer that is filled again
-where it ends in the middle of a value; a streaming parser that tells of every token takes several times as long.
+Traces are gigabytes of small objects. Each is decoded by the standard library's C scanner out of a buffer that is refilled in the
+middle of a value; a token-based streaming parser is several times slower.
 """
 
 from __future__ import annotations
@@ -32,14 +32,12 @@ class NotJson(Exception):
 
 
 class _Broken(Exception):
-    """The text ends, or goes on, as no JSON does."""
+    """Truncated or malformed JSON."""
 
 
 class Reader:
-    """The members of a trace in the order of the file, its events one at a time under :data:`EVENTS`.
-
-    ``broken`` says after the last of them whether the file ends too early or goes on as no JSON does; what came before holds.
-    """
+    """Members of a trace in file order, events one at a time under :data:`EVENTS`. ``broken`` says afterwards whether the file
+    was truncated or malformed; what came before holds."""
 
     def __init__(self, stream: BufferedReader, chunk: int = CHUNK) -> None:
         packed = stream.peek(2)[:2] == b"\x1f\x8b"
@@ -49,7 +47,6 @@ class Reader:
         self.broken = False
 
     def members(self) -> Iterator[tuple[str, Any]]:
-        """Every (key, value)."""
         first = self._mark()
         if first not in ("{", "["):
             raise NotJson
@@ -92,7 +89,7 @@ class Reader:
                 return ""
 
     def _value(self) -> Any:
-        """The next value. One that ends with the buffer may go on: a number does."""
+        """The next value; one that ends at the buffer's end may go on, as a number does."""
         while True:
             try:
                 value, end = _SCAN(self._text, self._at)
@@ -105,7 +102,7 @@ class Reader:
                 raise _Broken
 
     def _more(self) -> bool:
-        """Fill the buffer behind what is left of it: twice as much where a value does not fit; whether there was more."""
+        """Refill the buffer behind what is left, by as much again if a value does not fit; False at the end."""
         left = self._text[self._at :]
         chunk = b""
         if not self._ended:
@@ -124,10 +121,8 @@ _EVENT = re.compile(rb'\[\s*\{[^}]{0,1000}"ph"\s*:')
 
 
 def is_trace(path: AnyPath) -> bool:
-    """Whether a file begins as a trace of the PyTorch profiler, plain or gzipped: 64 KiB are read.
-
-    False of a pipe, which can be read only once, and of what cannot be read: whoever reads it says why.
-    """
+    """Whether a file's first 64 KiB look like a PyTorch profiler trace, plain or gzipped; False for pipes and unreadable
+    files."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False

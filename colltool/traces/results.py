@@ -1,4 +1,4 @@
-"""What ``trace`` returns: every call, the same summed by group, primitive and size, and what could not be read."""
+"""What ``trace`` returns."""
 
 from __future__ import annotations
 
@@ -13,24 +13,17 @@ from colltool.training.layout import Axes
 
 
 class TracedCall(NamedTuple):
-    """One collective call.
+    """One collective call; ``bytes`` is M as nccl-tests counts it.
 
-    Args:
-        primitive, bytes, dtype: M by nccl-tests' convention.
-        group: the description of its process group, empty where it has none.
-        group_size: ranks of the group.
-        ranks: them; of a message the two ends; empty where the trace does not list them.
-        places: the ranks of the fabric that they are, ascending.
-        axes: (size, stride) of each axis that these lie along, innermost first.
-        kernel: algorithm and protocol as its kernel's name has them; ``algorithm`` and ``protocol``: what of it is true.
-        coalesced: several tensors at once; ``bytes`` are of all, and the price is of one.
-        measured_s: of the rank that waited least; ``bound``: an upper bound, for some ranks have no trace and may have been
-            waited for, or the parts of an all-to-all are uneven.
-        longest_s: of the rank that waited most; ``seen``: by so many ranks with a trace; ``inside``: of them those for which it
-            began in a step, by their place among the files.
-        exposed_s: of the measured time, what no compute kernel of the device covers.
-        expected_s: by the fabric, with ``runs``, the algorithm, and the tiers it crosses; None where ``reason`` says why.
-        latency_s: what of ``expected_s`` does not grow with the size.
+    ``ranks`` are the two ends for a point-to-point, empty where the trace lists none; ``places`` are their fabric ranks,
+    ascending, and ``axes`` the (size, stride) of each axis along which those lie, innermost first. ``kernel`` is the kernel
+    name's algorithm and protocol, ``algorithm`` and ``protocol`` what of it is reliable. ``coalesced``: several tensors at once,
+    priced as one.
+
+    ``measured_s`` is of the rank that waited least; it is an upper bound (``bound``) if ranks are untraced or an all-to-all is
+    uneven. ``longest_s`` is of the rank that waited most, ``exposed_s`` the part that no compute kernel covers. ``seen``: traced
+    ranks; ``inside``: indices of the files in which the call began in a step. ``expected_s`` is None where ``reason`` says why,
+    ``latency_s`` its part that does not grow with size.
     """
 
     primitive: Primitive
@@ -61,15 +54,8 @@ class TracedCall(NamedTuple):
 class CallTotal(NamedTuple):
     """Calls of one kind of group, primitive and size.
 
-    Args:
-        group, group_size, axes, primitive, bytes, dtype, coalesced, runs, tiers, reason, kernel: as of each call; ``kernel`` of
-            all, joined.
-        calls: how many.
-        each_s: the median of their measured times; ``bound``: that of some is an upper bound.
-        total_s, exposed_s: of all.
-        expected_s: of each; None where ``reason`` says why.
-        share: of the steps' time on a rank, those outside of steps left out.
-        a_step: calls in a step of the rank that makes most; without steps in the whole trace.
+    ``each_s``: median time, an upper bound for some if ``bound``. ``total_s``, ``exposed_s``: over all; ``expected_s``: of each.
+    ``share``: of the steps' time on a rank. ``a_step``: calls per step (or per trace without steps) of the rank that makes most.
     """
 
     group: str
@@ -94,12 +80,12 @@ class CallTotal(NamedTuple):
 
     @property
     def of_expected(self) -> float | None:
-        """Expected over measured time: 1 where the fabric's price is met, 0.5 where it takes twice as long."""
+        """Expected over measured time: 0.5 where it takes twice as long."""
         return None if self.expected_s is None else self.expected_s * self.calls / self.total_s
 
     @property
     def busbw_Bps(self) -> float:
-        """Bus bandwidth at the median time, bytes/s by nccl-tests' convention."""
+        """Bus bandwidth at the median time, bytes/s as nccl-tests counts it."""
         return self.bytes / self.each_s * busbw_factor(self.primitive, self.group_size)
 
     @property
@@ -108,22 +94,13 @@ class CallTotal(NamedTuple):
 
 
 class LinkHealth(NamedTuple):
-    """Calls whose outermost tier is this one, and whether it is slow; of those that have a price.
+    """Priced calls whose outermost tier is this one, and whether it is slow.
 
-    Args:
-        tier: by its name; ``innermost``: of the fabric's.
-        calls: how many; ``clear``: of them those whose time waited for nobody.
-        measured_s, exposed_s, expected_s: of all of them.
-        of_expected: expected over measured time of the clear ones, by the median of each size; where there are none of all, and
-            the wire reaches at least that.
-        share: of the steps' time on a rank; ``exposed``: what of that is exposed.
-        bar: the share of expected below which a wire is slow, as for ``doctor``.
-        verdict: ``slow``, ``fine``, or ``unknown``: below the bar, and only upper bounds.
-        beside: inner tiers that the same calls cross, and that no other call clears: one of them may be slow in its place.
-        missing: ranks without a trace; of several groups those that it takes to complete one.
-        why: the others are upper bounds; empty where all are clear.
-        measure: the command line that measures this wire alone, by its largest series; empty where there is none.
-        note: a reason not to trust the verdict; mostly empty.
+    ``clear``: calls that waited for nobody. ``of_expected``: expected over measured time of the clear ones; of all where none is,
+    a lower bound. ``share``: of the steps' time on a rank, ``exposed`` the exposed part. ``bar``: share of expected below which
+    it is slow; ``unknown``: below it, but by upper bounds only. ``beside``: inner tiers that may be slow instead, since the same
+    calls cross them and no others clear them. ``missing``: ranks without a trace (of several groups the fewest that complete
+    one). ``why``: calls are upper bounds. ``measure``: a benchmark for this tier alone. ``note``: a reason to doubt the verdict.
     """
 
     tier: str
@@ -146,7 +123,7 @@ class LinkHealth(NamedTuple):
 
 
 class TraceFile(NamedTuple):
-    """One trace as it was read: ``broken`` where it ends too early or goes on as no JSON does."""
+    """One trace file; ``broken`` if truncated or damaged."""
 
     file: str
     rank: int | None
@@ -157,7 +134,7 @@ class TraceFile(NamedTuple):
 
 
 class TraceFinding(NamedTuple):
-    """What ``validate`` finds in the calls of one primitive on one number of ranks."""
+    """Findings of ``validate`` on the calls of one primitive and rank count."""
 
     series: str
     findings: tuple[str, ...]
@@ -165,12 +142,9 @@ class TraceFinding(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TraceComparison(Result):
-    """The collectives of PyTorch profiler traces beside the prices of a fabric.
-
-    ``window_s`` is the time of all steps of all ranks (of whole traces where none has steps), ``world`` the ranks of the job as
-    the traces say, ``device`` and ``nccl`` what ran. ``rank_map`` says where its ranks sit. ``job`` is the text of a job file
-    with the calls of a step.
-    """
+    """The collectives of PyTorch profiler traces against a fabric's prices. ``window_s``: time of all steps of all ranks (of
+    whole traces without steps). ``world``: ranks of the job as the traces say. ``job``: text of a job file with one step's
+    calls."""
 
     subject: ClassVar[str] = "trace"
     fabric: str
@@ -203,7 +177,7 @@ class TraceComparison(Result):
 
     @property
     def of_expected(self) -> float | None:
-        """Expected over measured time of all calls that have a price; None where none has."""
+        """Expected over measured time of all priced calls; None without any."""
         priced = [total for total in self.totals if total.expected_s is not None]
         measured = sum(total.total_s for total in priced)
         return sum((total.expected_s or 0.0) * total.calls for total in priced) / measured if measured else None

@@ -1,4 +1,4 @@
-"""``trace``: what ran, call by call, and what a fabric says that it should take."""
+"""``trace``: what ran, call by call, against what a fabric predicts."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _a_step(calls: Sequence[TracedCall], steps: Sequence[int]) -> float:
 
 
 def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:
-    """A job with plain ``calls``, one for each kind of group, primitive and size; what it cannot say stands in comments."""
+    """A job file of one step's ``calls``; what a job file cannot express stands in comments."""
     last = max((call.places[-1] for call in calls if call.places), default=1)
     ranks = max(world or 0, last + 1)
     lines = [

@@ -1,1 +1,1 @@
-"""A training job above its collectives: what it computes, what it sends, what it keeps in memory."""
+"""Training jobs: what they compute, send and keep in memory."""

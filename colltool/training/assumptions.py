@@ -1,4 +1,4 @@
-"""What the figure of a step rests on: what is assumed, what is left out, who picked the algorithms."""
+"""What the figure of a step rests on: assumptions, what is left out, who picked the algorithms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.job import Job
 from colltool.training.job_placement import slice_of
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.per_step import silent
 from colltool.training.step_time import TrainingStep
 
 LAUNCH_S = 10e-6  # what a library takes at least to start a collective: measured 5 to 12 us
@@ -26,14 +25,7 @@ def step_assumptions(config: ParallelConfig, costs: CollectiveCostCache, step: T
 
 
 def job_assumptions(job: Job, fabric: Fabric, cut: Fabric, readings: Readings | None) -> Iterator[str]:
-    """What a job is held to beside its own words: readings, the fabric's device, the slice of it; and what it leaves out.
-
-    Args:
-        job: on the device that it computes on.
-        fabric: as its file says.
-        cut: what of it the job takes.
-        readings: of the model; the defaults when None.
-    """
+    """Readings, the fabric's device, the slice of it (``cut``), and what the job does not count."""
     if readings is not None and readings != Readings():
         yield f"readings: {readings.spoken()}"
     if (part := slice_of(fabric, cut)) is not None:
@@ -108,39 +100,28 @@ def _rounded(fabric: Fabric, rounded: Fabric) -> str:
 
 def _energy(fabric: Fabric, step: TrainingStep) -> Iterator[str]:
     crossed = {tier for stage in step.stages for one in stage.sent for tier in one.cost.tiers}
-    for name in silent(fabric, crossed):
+    for name in (tier.name for tier in fabric.tiers if tier.name in crossed and tier.energy is None):
         yield f"{name} has no energy figure and counts as 0: set {name}.energy=30pJ/bit"
 
 
 class PublishedError(NamedTuple):
-    """Runs that were planned, and the median of |plan / measured - 1| over them."""
+    """Planned runs, and the median of |plan / measured - 1| over them."""
 
     runs: int
     median_error: float
 
 
-DENSE = {
-    "fsdp": PublishedError(9, 0.071),
-    "megatron": PublishedError(69, 0.068),
-    "megatron-2021": PublishedError(10, 0.021),
-}
-"""Steps of dense runs: torchtitan; NeMo, Megatron-LM and Megatron-Bridge; Narayanan 2021.
-
-No constant was fitted to them, though their errors had been seen when it was decided what to count. They stand in
-``tests/data/training_runs.csv``; ``tests/benchmarks/bench_plan.py`` plans them, and a test holds these figures to it.
-"""
+DENSE = {"fsdp": PublishedError(9, 0.071), "megatron": PublishedError(69, 0.068), "megatron-2021": PublishedError(10, 0.021)}
+# Steps of dense runs: torchtitan; NeMo, Megatron-LM and Megatron-Bridge; Narayanan 2021. No constant was fitted to them, though
+# their errors were known when it was decided what to count. They are in ``tests/data/training_runs.csv``;
+# ``tests/benchmarks/bench_plan.py`` plans them, and a test holds these figures to it.
 
 MOE = {"megatron": PublishedError(21, 0.194)}
-"""Steps of runs with experts whose tokens were dealt out evenly by force: Megatron-Bridge and NeMo AutoModel, 2025."""
+# Steps of runs whose tokens were forced evenly over the experts: Megatron-Bridge and NeMo AutoModel, 2025.
 
-MEMORY = PublishedError(7, 0.090)
-"""Peak memory of the runs above that print it: torchtitan and NeMo."""
+MEMORY = PublishedError(7, 0.090)  # peak memory of the runs above that print it: torchtitan and NeMo
 
 
 def published_error(stack: str, *, moe: bool = False) -> PublishedError | None:
-    """Of a stack; None where no published runs were planned under it.
-
-    >>> against("megatron-2021").runs, against("megatron", moe=True).runs
-    (10, 21)
-    """
+    """None where no published runs were planned under a stack."""
     return (MOE if moe else DENSE).get(stack)

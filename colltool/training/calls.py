@@ -1,4 +1,4 @@
-"""The collectives of a step as records, and those that a layer sends: read off its operations in order."""
+"""Collectives of a step as records, and those of a layer, read off its operations."""
 
 from __future__ import annotations
 
@@ -32,29 +32,24 @@ class Call(NamedTuple):
     """A collective on one rank of a stage.
 
     ``bytes`` by nccl-tests' convention: of an all-reduce the vector, of an all-gather and a reduce-scatter the total, of an
-    all-to-all the send buffer with the rank's own part, of a point-to-point its message. ``each`` calls every ``per``;
-    ``calls`` of them a step. ``phase``: where in the step; ``again`` is the forward pass that recomputation repeats. The
-    group of a point-to-point is the whole pipeline or ring, whose neighbours exchange; ``closed`` where the last one's next is
-    the first. ``skew`` is the busiest rank's load of an all-to-all over the mean. ``source``: who describes it.
+    all-to-all the send buffer with the rank's own part, of a point-to-point its message.
     """
 
     dimension: str
     primitive: Primitive
-    group: RankGroup
+    group: RankGroup  # of a point-to-point the whole pipeline or ring, whose neighbours exchange
     bytes: float
-    each: float
+    each: float  # calls every ``per``
     per: Per
-    phase: Phase
+    phase: Phase  # "again" is the forward pass that recomputation repeats
     hides: Hiding
-    calls: float
+    calls: float  # in a step
     source: str
-    skew: float = 1.0
-    closed: bool = False
+    skew: float = 1.0  # the busiest rank's load of an all-to-all over the mean
+    closed: bool = False  # the last one's next is the first
 
 
 class OverlapRule(NamedTuple):
-    """What a communication may hide under, and what of it stays exposed."""
-
     under: str
     exposed: str
 
@@ -73,16 +68,13 @@ OVERLAP_RULES: dict[Hiding, OverlapRule] = {
     "other batch": OverlapRule("compute of the other batch", "max(0, t - that compute)"),
     "shared expert": OverlapRule("the GEMMs of the shared expert", "max(0, t - those GEMMs)"),
 }
-"""The rules of overlap, by name."""
 
 
 class CallBuilder:
-    """Makes the calls of one stage; ``every`` is how often a step has one of each kind there."""
-
     def __init__(self, config: ParallelConfig, stage: PipelineStage) -> None:
         self.config, self.stage = config, stage
         m = config.micro_batches
-        self.every: dict[Per, int] = {
+        self.every: dict[Per, int] = {  # of each kind in a step
             "layer": stage.layers * m,
             "dense_layer": stage.dense_layers * m,
             "moe_layer": stage.moe_layers * m,
@@ -109,13 +101,13 @@ class CallBuilder:
         )
 
     def phases(self, *, core: bool = False) -> tuple[Phase, ...]:
-        """The passes that send what the forward pass sends; ``core``: also where attention's core alone is computed again."""
+        """The passes with the forward pass's calls; ``core``: also where attention's core alone is recomputed."""
         again = self.config.again.layers or (core and self.config.again.core)
         return ("forward", "again") if again else ("forward",)
 
 
 def layer_calls(send: CallBuilder) -> Iterator[Call]:
-    """What every micro-batch sends for its layers: attention's of all layers, the rest of each kind; and the vocabulary's."""
+    """Attention's calls in all layers, the rest by kind of layer, and the vocabulary's; all of them every micro-batch."""
     config = send.config
     shape = config.model.shape if config.model is not None else None
     if shape is None:
@@ -139,9 +131,9 @@ def layer_calls(send: CallBuilder) -> Iterator[Call]:
 
 
 def _region(send: CallBuilder, shape: Shape, per: Per) -> Iterator[Call]:
-    """T h w of a tensor parallel region: without sequence parallelism an all-reduce forward and one backward.
+    """T h w of a tensor parallel region: without sequence parallelism an all-reduce each way.
 
-    With it an all-gather and a reduce-scatter each way, and one all-gather more backward, under the weight's gradient.
+    With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the weight's gradient.
     """
     config = send.config
     group, size = config.layout.group("tp"), config.tokens * shape.hidden * config.precision.activation_bytes
@@ -157,16 +149,13 @@ def _region(send: CallBuilder, shape: Shape, per: Per) -> Iterator[Call]:
 
 
 def _vocabulary(send: CallBuilder, shape: Shape) -> Iterator[Call]:
-    """The embedding's sum on the first stage; the head's gradient and the loss' three all-reduces of 4 bytes a token on the last.
+    """The embedding's sum on the first stage; on the last the head's gradient and three all-reduces for the loss.
 
-    With sequence parallelism a sum is a reduce-scatter, and an all-gather stands where the tokens come together again.
+    With sequence parallelism a sum is a reduce-scatter, with an all-gather where the tokens come together again.
     """
     config, stage = send.config, send.stage
-    group, size, sp = (
-        config.layout.group("tp"),
-        config.tokens * shape.hidden * config.precision.activation_bytes,
-        config.layout.sp,
-    )
+    group, sp = config.layout.group("tp"), config.layout.sp
+    size = config.tokens * shape.hidden * config.precision.activation_bytes
     source = KORTHIKANTI if sp else SHOEYBI
     if stage.embedding:
         yield send.call("vocab", RS if sp else AR, group, size, per="micro_batch", phase="forward", source=source)
@@ -218,12 +207,7 @@ def copies(ep: int, top_k: int, *, deduplicated: bool) -> float:
 
 
 def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
-    """What of a deduplicated all-to-all's bytes crosses the outer wires: a token once a node, not once a rank (DeepEP).
-
-    Args:
-        setup: the job.
-        per_domain: ranks of the group in one domain of each tier, innermost first.
-    """
+    """Share of a deduplicated all-to-all's bytes on the outer wires: a token crosses once a node, not a rank (DeepEP)."""
     moe = config.model.shape.moe if config.model and config.model.shape else None
     ranks, inner = config.layout.ep, max(1, per_domain[0]) if per_domain else 1
     if moe is None or inner in (1, ranks):
@@ -234,7 +218,7 @@ def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
 def _experts(send: CallBuilder, shape: Shape, routed: float) -> Iterator[Call]:
     """Dispatch and combine of T' k h w, forward and backward; T' = T/t with sequence parallelism.
 
-    Experts that are cut in their widths gather the tokens of their ranks behind the dispatch, and sum before the combine.
+    Experts cut in width gather their ranks' tokens after the dispatch, and sum before the combine.
     """
     config, layout, moe = send.config, send.config.layout, shape.moe
     assert moe is not None

@@ -1,4 +1,4 @@
-"""What a job might do instead: other setups, each with the values that make it; only where something shows that it may save."""
+"""Other setups that may make a step faster, each with the values that make it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Made = Iterator[tuple[str, dict[str, Any], ParallelConfig]]
 
 
 def candidates(config: ParallelConfig, fabric: Fabric, now: TrainingStep) -> Iterator[tuple[str, dict[str, str], ParallelConfig]]:
-    """Every other setup that might be faster: what changes, the values as ``--job-set`` takes them, and the setup."""
+    """What changes, the values as ``--job-set`` takes them, and the setup; only where enough time is exposed to gain."""
     if config.model is None:
         return
     shown = _ExposedTime(now)
@@ -53,7 +53,7 @@ class _ExposedTime:
 
     @property
     def worst(self) -> str:
-        """The dimension of the layout that shows most."""
+        """The layout dimension with the most exposed time."""
         found: dict[str, float] = {}
         for name, seconds in self.exposed.items():
             axis = _PART_OF.get(name, name)
@@ -87,7 +87,7 @@ def _hiding(config: ParallelConfig, shown: _ExposedTime) -> Made:
 
 
 def _cut_experts(config: ParallelConfig, etp: int) -> dict[str, Any]:
-    """How experts are cut, said: without it that follows from tp and sp."""
+    """Says etp, which otherwise follows from tp and sp."""
     model = config.model
     return {"layout.etp": etp} if model is not None and model.shape is not None and model.shape.moe is not None else {}
 
@@ -140,7 +140,7 @@ def _sharding(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> Ma
 
 
 def _states_alone(mode: str, other: ParallelConfig) -> str:
-    """What ZeRO-1 is from another mode; where more is sharded now, with what a rank then needs."""
+    """Names the change to ZeRO-1; where more is sharded now, with the memory that a rank then needs."""
     row = SHARDINGS[mode]
     if not row.optimizer:
         return "optimizer states sharded"
@@ -150,7 +150,7 @@ def _states_alone(mode: str, other: ParallelConfig) -> str:
 
 
 def _placed(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> Made:
-    """TP no wider than the innermost domain, its ranks to the replicas; the dimension that shows most further in."""
+    """TP no wider than the innermost domain; the dimension with the most exposed time further in."""
     layout, inside = config.layout, fabric.tiers[0].endpoints
     if layout.tp > inside and layout.tp % inside == 0 and layout.order[0] == "tp":
         dp, etp = layout.dp * layout.tp // inside, min(layout.etp, inside)
@@ -168,7 +168,7 @@ def _placed(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> Made
 
 
 def _experts(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> Made:
-    """Experts over the ranks of a node alone; a token once to each rank."""
+    """Expert parallelism inside a node; a token once to each rank."""
     layout, inside = config.layout, fabric.tiers[0].endpoints
     moe = config.model.shape.moe if config.model is not None and config.model.shape is not None else None
     if moe is None or layout.ep == 1 or not shown.any("ep"):
@@ -206,7 +206,7 @@ def _pipeline(config: ParallelConfig, shown: _ExposedTime) -> Made:
 
 
 def _micro_batches(config: ParallelConfig, shown: _ExposedTime) -> Made:
-    """Smaller ones fill a pipeline, larger ones gather and wait less often."""
+    """Smaller ones fill a pipeline; larger ones gather and wait less often."""
     micro = config.micro_batch
     if micro > 1 and micro % 2 == 0 and config.layout.pp > 1 and shown.any("bubble"):
         yield "smaller micro-batches", {"batch.micro": micro // 2}, config._replace(micro_batch=micro // 2)

@@ -1,4 +1,4 @@
-"""What to change: candidates of the fabric and of the job, each step priced again, the best gain first."""
+"""Changes of the fabric and of the job, each step priced again, the best gain first."""
 
 from __future__ import annotations
 
@@ -25,17 +25,12 @@ FASTER = 2  # the next generation of a NIC: 200, 400, 800 Gb/s
 
 
 class Change(NamedTuple):
-    """A change, where it is made (``fabric`` or ``job``) and with which values, the step then, and the share of it gained.
-
-    ``fits`` is False where the job no longer fits the memory of its device.
-    """
-
     change: str
-    where: str
+    where: str  # fabric or job
     set: tuple[tuple[str, str], ...]
     step_s: float
-    gain: float
-    fits: bool | None
+    gain: float  # share of the step
+    fits: bool | None  # the memory of its device; None without one
 
 
 Made = tuple[str, dict[str, str], Fabric, str]
@@ -44,9 +39,9 @@ Made = tuple[str, dict[str, str], Fabric, str]
 def changes(
     job: Job, config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...], now: TrainingStep
 ) -> tuple[Change, ...]:
-    """Every candidate that gains, the best first; one that the job, its memory or the fabric cannot have is left out.
+    """Candidates that gain, the best first; before them what a job needs to fit its device.
 
-    What a job that does not fit its device needs stands before them.
+    One that the job, its memory or the fabric cannot have is left out.
     """
     found = []
     for what, values, fabric, tier in _of_fabric(costs.fabric, now):
@@ -65,7 +60,7 @@ def changes(
 
 
 def _step_s(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...]) -> float | None:
-    """Seconds of a step; None where a group of it does not sit on the fabric."""
+    """None where a group does not sit on the fabric."""
     try:
         return step_of(config, costs, plain).step_s
     except ColltoolError:
@@ -80,7 +75,7 @@ def _outgrows(config: ParallelConfig, other: ParallelConfig) -> bool:
 def _to_fit(
     job: Job, config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...], now: TrainingStep
 ) -> Iterator[Change]:
-    """Of a job that does not fit its device the changes with which it does, the smallest first, whatever they cost."""
+    """Changes with which a job fits its device, the smallest first, whatever they cost."""
     for cure in cures(config) if config.model is not None else ():
         values = {key: written(value) for key, value in cure.values.items()}
         kept = _kept(job, config, values)
@@ -91,7 +86,7 @@ def _to_fit(
 def _priced(
     what: str, where: str, values: dict[str, str], other: ParallelConfig, step_s: float, now: TrainingStep
 ) -> list[Change]:
-    """A change, where it gains; more steps to the same accuracy count against it."""
+    """Empty without a gain; extra steps to the same accuracy count against it."""
     gain = 1 - step_s / now.step_s if now.step_s else 0.0
     longer = (1 + other.compression.extra_steps) if other.compression is not None and "compression.scheme" in values else 1.0
     if gain <= LEAST_GAIN or longer * step_s >= now.step_s:
@@ -100,7 +95,7 @@ def _priced(
 
 
 def _kept(job: Job, config: ParallelConfig, values: dict[str, str]) -> dict[str, str]:
-    """The values with the speed that a measured step found in its place: of another layout that time is not known."""
+    """The speed found from a measured step replaces that step, which holds for one layout only."""
     if config.slower == 1 or job.file.slower is not None:
         return values
     return values | {"measured.step": "null", "slower": repr(config.slower)}

@@ -1,4 +1,4 @@
-"""What one collective of a step takes on its group: priced once for each (primitive, group, bytes), by the library in force."""
+"""The price of one collective on its group, under the library in force; each (primitive, group, bytes) is priced once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_SHARED = 1024  # a search goes through layouts in order, and what the next 
 
 
 class PricedSchedule(NamedTuple):
-    """A schedule that a call consists of: what runs, on every ``stride``-th of so many ranks, with M in bytes."""
+    """What runs on every ``stride``-th of so many ranks; ``bytes`` is M."""
 
     primitive: Primitive
     ranks: int
@@ -37,23 +37,15 @@ class PricedSchedule(NamedTuple):
 
 
 class CollectiveCost(NamedTuple):
-    """One call: seconds of bandwidth, and of all else: latency, launch, software.
-
-    ``per_domain`` are the group's members in one domain of each tier, innermost first; ``busy`` the seconds that the wires of
-    each tier it crosses carry bytes; ``pick`` the library whose own choice the algorithm is, empty where it is our fastest.
-    ``energy_J`` is what a rank that sends spends on the wires, None where no tier says; ``ran`` what was priced, one for each
-    axis of the group.
-    """
-
     algorithm: str
     protocol: str
-    latency_s: float
+    latency_s: float  # all that is not bandwidth: latency, launch, software
     bandwidth_s: float
-    per_domain: tuple[int, ...]
-    busy: Busy
-    pick: str = ""
-    energy_J: float | None = None
-    ran: tuple[PricedSchedule, ...] = ()
+    per_domain: tuple[int, ...]  # the group's members in one domain of each tier, innermost first
+    busy: Busy  # seconds that the wires of each tier carry bytes
+    pick: str = ""  # the library whose own choice the algorithm is; empty: the fastest
+    energy_J: float | None = None  # of a rank that sends; None where no tier says
+    ran: tuple[PricedSchedule, ...] = ()  # one for each axis of the group
 
     @property
     def each_s(self) -> float:
@@ -67,12 +59,12 @@ class CollectiveCost(NamedTuple):
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Tiers that it crosses, innermost first."""
+        """The tiers that it crosses, innermost first."""
         return tuple(tier for tier, _ in self.busy)
 
     @property
     def wire(self) -> str:
-        """The tier whose wires it keeps busiest: two calls of one wire share it; empty for a known time."""
+        """The tier whose wires it keeps busiest; empty for a given time."""
         return _busiest(self.busy)
 
     @property
@@ -82,20 +74,16 @@ class CollectiveCost(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def _busiest(busy: Busy) -> str:
-    """The name of the busiest; a step asks for it at every pair of calls."""
+    """Cached, as a step asks at every pair of calls."""
     return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
 def given_time(seconds: float) -> CollectiveCost:
-    """A call whose time was given: nothing is known of its wires."""
     return CollectiveCost("given", "", 0.0, seconds, (), ())
 
 
 class CollectiveCostCache:
-    """The prices of one fabric under one set of readings; every distinct call is priced once.
-
-    Those of a fabric that differs in one tier stay for groups that do not use it: ``changed``.
-    """
+    """The prices of one fabric under one set of readings."""
 
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
@@ -104,7 +92,7 @@ class CollectiveCostCache:
         self._shared: dict[Hashable, Any] = {}
 
     def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
-        """What several layouts have in common on this fabric, made once; ``key`` holds all that it follows from."""
+        """What several layouts have in common, worked out once; ``key`` holds all that it depends on."""
         if key not in self._shared:
             if len(self._shared) >= MOST_SHARED:
                 self._shared.clear()
@@ -113,7 +101,7 @@ class CollectiveCostCache:
         return found
 
     def changed(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
-        """The prices of the same fabric with one other tier, those of groups without two members in it at hand."""
+        """For a fabric that differs in one tier: prices of groups without two members in it are kept."""
         found = CollectiveCostCache(fabric, self.readings)
         number = [one.name for one in self.fabric.tiers].index(tier)
         for key, cost in self._kept.items():
@@ -124,11 +112,7 @@ class CollectiveCostCache:
         return found
 
     def of(self, primitive: Primitive, group: RankGroup, size: float, what: str = "", *, closed: bool = False) -> CollectiveCost:
-        """One call; of a point-to-point that of the worst pair of neighbours, first and last among them where it is ``closed``.
-
-        Raises:
-            ColltoolError: the group does not fit the fabric; names the dimension.
-        """
+        """One call; a point-to-point as its slowest pair of neighbours, including last to first where ``closed``."""
         key = (primitive, group, size, closed)
         found = self._kept.get(key)
         if found is None:
@@ -143,7 +127,7 @@ class CollectiveCostCache:
         return found
 
     def _smaller(self, group: RankGroup) -> str:
-        """A size of the innermost domains that holds whole strides: racks of 72 are used as 64; of a lattice its axes turned."""
+        """A size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice's axes turned."""
         tier = self.fabric.tiers[0]
         if capabilities_of(tier).axes:
             other = turned_axes(self.fabric, group)
@@ -164,9 +148,9 @@ class CollectiveCostCache:
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _open(self, group: RankGroup) -> bool:
-        """Whether a ring of these ranks lies on a line of a lattice, so that its ends are the farthest pair.
+        """Whether a ring of these ranks lies open on a line of a lattice, so that its ends are the farthest pair.
 
-        Where ranks meet in switches its ends cross no border that two neighbours do not cross.
+        Under switches its ends cross no border that two neighbours do not cross.
         """
         inside, ends = 1, group.members[-1]
         for axis in capabilities_of(self.fabric.tiers[0]).axes:
@@ -176,7 +160,7 @@ class CollectiveCostCache:
         return False
 
     def _apart(self, group: RankGroup) -> list[int]:
-        """Distances in ranks of two neighbours that stand for all: inside a domain, and over the border of each larger one."""
+        """Distances of neighbours that stand for all: inside a domain, and over the border of each larger one."""
         stride = group.stride
         last = group.members[-1]
         found, inside = [stride], 1
@@ -206,7 +190,7 @@ class CollectiveCostCache:
 
 
 def _numbered(ranks: int, stride: int) -> GroupSpec:
-    """A group of a job's ranks, which are numbered along the axes of a lattice."""
+    """The ranks of a job are numbered along the axes of a lattice."""
     return GroupSpec(ranks, stride, in_order=True)
 
 
@@ -240,7 +224,7 @@ def _aligned(group: int, nodes: int) -> int:
 
 
 def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[Primitive, tuple[int, int], float]]:
-    """A group of evenly spaced ranks as it is; one of several axes axis by axis, as hierarchical schedules go.
+    """A group of several axes is priced axis by axis, as hierarchical schedules go.
 
     A reduce-scatter leaves 1/n of its bytes to the next axis, an all-gather comes back the same way, an all-reduce is both; an
     all-to-all sends everything along each axis.

@@ -1,4 +1,4 @@
-"""The compute of a stage: seconds of its layers, forward, backward and again, without anything sent."""
+"""Compute seconds of a pipeline stage: forward, backward and recomputation, without communication."""
 
 from __future__ import annotations
 
@@ -19,23 +19,18 @@ SCORE_MOVES = 5  # reads and writes of a score forward, without flash: scale, ma
 
 
 class Times(NamedTuple):
-    """Seconds of a micro-batch: forward, backward, computed again; ``weight_s`` is the part of backward that waits for nobody."""
+    """Seconds of one micro-batch."""
 
     forward_s: float = 0.0
     backward_s: float = 0.0
-    again_s: float = 0.0
-    weight_s: float = 0.0
+    again_s: float = 0.0  # recomputation
+    weight_s: float = 0.0  # weight gradients: the part of backward that no other stage waits for
 
     @property
     def total_s(self) -> float:
         return self.forward_s + self.backward_s + self.again_s
 
     def of(self, phase: Phase) -> float:
-        """Of one pass of a layer.
-
-        Raises:
-            KeyError: the update is none.
-        """
         return {"forward": self.forward_s, "backward": self.backward_s, "again": self.again_s}[phase]
 
     def plus(self, other: Times) -> Times:
@@ -46,10 +41,10 @@ class Times(NamedTuple):
 
 
 class LayerTimes(NamedTuple):
-    """One layer and micro-batch: GEMMs through weights, attention's core, elementwise kernels, experts."""
+    """One layer and micro-batch."""
 
-    gemms: Times
-    core: Times
+    gemms: Times  # through weights, except of experts
+    core: Times  # attention scores and their sum over values
     elementwise: Times
     experts: Times = Times()
 
@@ -62,15 +57,12 @@ class LayerTimes(NamedTuple):
 
 
 class StageTimes(NamedTuple):
-    """One stage and micro-batch. ``dense`` and ``moe`` are one layer of a kind, None where the stage has none.
-
-    ``ends`` is what the embedding and the head take. Of times that were given for a whole step there are no layers.
-    """
+    """One stage and micro-batch; times given for a whole step have no layers."""
 
     stage: PipelineStage
-    dense: LayerTimes | None
+    dense: LayerTimes | None  # of one layer; None where the stage has none
     moe: LayerTimes | None
-    ends: Times
+    ends: Times  # embedding and head
     all: Times
 
     def times(self, factor: float) -> StageTimes:
@@ -79,7 +71,6 @@ class StageTimes(NamedTuple):
 
 
 def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
-    """What one micro-batch takes on a stage, its communication left out."""
     found = _stage_times(config, stage)
     return found if config.slower == 1 else found.times(config.slower)
 
@@ -114,14 +105,14 @@ def roofline_of(config: ParallelConfig) -> Roofline:
 
 
 def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
-    """The update of a rank's share of the weights: every byte of its states once through memory."""
+    """Every byte of a rank's share of the states goes through memory once."""
     if config.device is None or config.stack is None:
         return 0.0
     held = stage_parameters(config, stage)
     row = config.shard.row
     of_dense, of_experts = (config.gradient_ranks, config.layout.expert_dp) if row.optimizer else (1, 1)
     if row.grouped:
-        of_dense, of_experts = config.shard.group, config.shard.group
+        of_dense = of_experts = config.shard.group
     updated = held.dense / of_dense + held.experts / of_experts
     moved = config.stack.optimizer_bytes * updated
     return config.slower * moved / (config.stack.memory_optimizer * config.device.bandwidth_Bps)
@@ -153,7 +144,7 @@ def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
 
 
 def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
-    """Attention's core: fused, the causal half alone; else all scores, written out and passed over by elementwise kernels."""
+    """Fused, only the causal half; else all scores, written out and passed over by elementwise kernels."""
     if roofline.stack.flash:
         return Times(core_s(attention.causal, roofline), core_s(FLASH_BACKWARD * attention.causal, roofline))
     forward, scores = core_s(attention.core, roofline), moved_s(SCORE_MOVES * attention.scores * width, roofline)
@@ -161,7 +152,7 @@ def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
 
 
 def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
-    """The head and its loss on the stage that has it; the embedding is a copy, which the fixed part of a step covers."""
+    """The head and its loss; the embedding is a copy, covered by the fixed part of a step."""
     model = config.model
     if not stage.head or model is None or model.shape is None:
         return Times()

@@ -1,7 +1,4 @@
-"""What does not fit together in a job: each thing at its key path, with what was found and what fits.
-
-Pure, and asked twice: where a file is read, with an unknown dp (0), and for every candidate of a search.
-"""
+"""What does not fit together in a job, each thing at its key path with a fix; checks of files and of every search candidate."""
 
 from __future__ import annotations
 
@@ -18,15 +15,13 @@ _MOST_NAMED = 12
 
 
 class Violation(NamedTuple):
-    """One thing that does not fit: where, what was found, and what fits."""
-
     path: KeyPath
     what: str
     fix: str
 
 
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
-    """Everything of a setup that does not fit; what needs dp is left out while ``layout.dp`` is 0."""
+    """Checks that need dp are skipped while ``layout.dp`` is 0, unknown."""
     found = [*_machine(config), *_overlap(config), *_schedule(config), *_order(config), *_shards(config)]
     if config.model is None:
         return found
@@ -202,12 +197,8 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
     if not shard.row.grouped or not layout.dp:
         return
     groups = [layout.group("cp", "dp")]
-    if (
-        config.model
-        and config.model.shape
-        and config.model.shape.moe
-        and not layout.tp * layout.cp * layout.dp % (layout.ep * layout.etp)
-    ):
+    moe = config.model and config.model.shape and config.model.shape.moe
+    if moe and not layout.tp * layout.cp * layout.dp % (layout.ep * layout.etp):
         groups.append(layout.group("dp", experts=True))
     for group in groups:
         try:

@@ -1,6 +1,6 @@
-"""What a job asks to hide where nothing can: each thing at its key path.
+"""Overlap that a job asks for where nothing can hide, each at its key path.
 
-Only what a file says itself: a default hides what there is. Not asked for the candidates of a search, whose layouts differ.
+Only what a file says itself: a default hides what there is. Search candidates are not checked, as their layouts differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NO_COVER = ("nothing", "steady pipeline")  # messages between stages are copied
 
 
 def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
-    """Every ``true`` of ``overlap`` that nothing can follow; what needs dp is left out while ``layout.dp`` is 0."""
+    """Checks that need dp are skipped while ``layout.dp`` is 0, unknown."""
     if config.model is None:  # plain calls name their groups themselves
         return []
     found = [*_alone(config), *_batches(config), *_given_times(config)]

@@ -1,4 +1,4 @@
-"""A job by path, shipped name or mapping, validated once: every error in one report, and again for a number of ranks."""
+"""A job by path, shipped name or mapping: validated with every error in one report, and again for a number of ranks."""
 
 from __future__ import annotations
 
@@ -32,44 +32,33 @@ JobSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
 class PlainCall(NamedTuple):
-    """A collective that a job gives by itself: bytes by nccl-tests' convention, ``time_s`` of one where it is known."""
+    """A collective that a job lists itself; ``bytes`` by nccl-tests' convention."""
 
     primitive: Primitive
     dimension: str
     group: RankGroup
     bytes: float
     calls: int
-    time_s: float | None
+    time_s: float | None  # of one, where it is known
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job file that holds. ``draft`` is its setup with dp 0 where that follows from the ranks; :meth:`setup` fills it in.
-
-    ``overrides`` are those that it was read with. ``device_from``: who says what it computes on: "job", a shipped job's
-    "default", the "fabric", "" where nobody does.
-    """
-
     name: str
     description: str
-    draft: ParallelConfig
+    draft: ParallelConfig  # dp is 0 where it follows from the ranks
     energy: bool
     steps: int | None
     measured_step_s: float | None
     measured_memory_bytes: float | None
-    overrides: tuple[tuple[str, str], ...]
+    overrides: tuple[tuple[str, str], ...]  # that it was read with
     model_name: str
-    device_from: str
+    device_from: str  # "job", "default" of a shipped job, "fabric", or ""
     file: JobFile = field(repr=False, compare=False)
     reading: Reading[JobFile] = field(repr=False, compare=False)
 
     def setup(self, ranks: int | None = None) -> ParallelConfig:
-        """The job on so many ranks; on those that its layout gives when None.
-
-        Raises:
-            ManyErrors: what does not fit, each at its place in the file.
-            ColltoolError: dp is auto and no ranks are given.
-        """
+        """On ``ranks``, or those of its layout; ManyErrors where something does not fit, at its place in the file."""
         layout = self.draft.layout
         inside = layout.tp * layout.cp * layout.pp
         if ranks is None and not layout.dp:
@@ -85,7 +74,7 @@ class Job:
         return config
 
     def takes(self, values: Overrides) -> bool:
-        """Whether the file with these values in place of its own would be read; a value may contradict what it says beside it."""
+        """Whether the file would be read with these values; one may contradict a key beside it."""
         return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
 
     def _unfilled(self, inside: int, ranks: int) -> Violation | None:
@@ -110,7 +99,7 @@ class Job:
         return not constraint_violations(self.draft._replace(layout=self.draft.layout._replace(dp=dp)))
 
     def refuse(self, found: list[Violation]) -> None:
-        """Raises what does not fit, each thing at its place in the file or at its override."""
+        """Raises ManyErrors, each violation at its place in the file or at its override."""
         again = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
         for one in found:
             again.refuse(one.path, one.what, one.fix)
@@ -121,11 +110,7 @@ class Job:
         return self.reading.source.where(path)
 
     def plain_calls(self, config: ParallelConfig) -> tuple[PlainCall, ...]:
-        """The collectives that the file gives by themselves, on their groups.
-
-        Raises:
-            ManyErrors: a group of one rank, or of more than there are.
-        """
+        """ManyErrors where a group has one rank, or more than there are."""
         out, wrong = [], []
         for index, call in enumerate(self.file.calls):
             name = call.group if isinstance(call.group, str) else "group"
@@ -147,15 +132,13 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
     """A validated job.
 
     Args:
-        job: an existing file, else the file name or stem of a shipped job; or what a file would hold, as a mapping.
-        overrides: ``KEY=VALUE`` each, as for ``--set``: ``layout.tp=4``, ``batch.global=2048``, ``shard.mode=fsdp``; a later one
-            wins. Or a mapping of values by key.
-        argument: that gave them, for errors.
+    job: a file, else the name of a shipped job; or a mapping of what a file would hold.
+    overrides: ``KEY=VALUE`` as for ``--set``, such as ``layout.tp=4``, a later one wins; or a mapping of values by key.
+    argument: that gave them, for errors.
 
     Raises:
-        ManyErrors: everything that is wrong with the content, in the order of the file, then the overrides. Errors of a mapping
-            name key paths.
-        ColltoolError: no such job, an unreadable file, not YAML.
+    ManyErrors: everything wrong with the content, in the order of the file, then the overrides.
+    ColltoolError: no such job, an unreadable file, not YAML.
     """
     return _finished(*job_reading(job, overrides, SHORT._replace(argument=argument)))
 
@@ -190,7 +173,7 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
 
 
 def _device_from(reading: Reading[JobFile], folder: Path) -> str:
-    """A shipped job gives a device for fabrics that name none; what a file or an override of one's own says is meant."""
+    """A shipped job's device is a default that yields to the fabric's; one that a user wrote is meant."""
     if reading.model is None or reading.model.device is None:
         return ""
     told = folder != preset_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
@@ -210,11 +193,7 @@ def job_reading(job: JobSource, overrides: Overrides = (), short: Shorthand = SH
 
 
 def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """The file that a job's name means, and what errors call it.
-
-    Raises:
-        ColltoolError: neither a file nor a shipped job, or a directory.
-    """
+    """The file of a job, and its name in errors."""
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
@@ -229,10 +208,6 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:
     return ColltoolError(f"a job on {ranks} ranks", argument="ranks", fix=f"write {given('ranks', example)}")
-
-
-def list_jobs() -> list[str]:
-    return preset_names("jobs")
 
 
 def _named_group(config: ParallelConfig, name: str) -> RankGroup:

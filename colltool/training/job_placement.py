@@ -1,4 +1,4 @@
-"""What a job computes on: the device that it says, else the one at the ends of its fabric."""
+"""The device that a job computes on, its own or the fabric's, and the slice of a lattice that it takes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ MAPPING = "device: {generation: ..., peak: {bf16: ...}, memory: ..., bandwidth: 
 
 
 def on_fabric(job: Job, fabric: Fabric) -> Job:
-    """The job on the device that a fabric names, unless it says one itself; as it is where neither follows from the fabric.
-
-    Raises:
-        ManyErrors: it says another device than the fabric has, one without a figure here, or a stack that does not know it.
-        ColltoolError: as :func:`computing`.
-    """
+    """The job on the fabric's device unless it names its own; ManyErrors where they clash or the stack does not know it."""
     if job.draft.model is None or fabric.device is None:
         return computing(job, fabric)
     own, theirs = job.draft.device, _known(fabric.device)
@@ -48,11 +43,7 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
 
 
 def computing(job: Job, fabric: Fabric | None = None) -> Job:
-    """A job of which it is known how fast it computes.
-
-    Raises:
-        ColltoolError: it has a model, and neither a device nor times.
-    """
+    """The job as it is; ColltoolError where it has a model, and neither a device nor times say how fast it computes."""
     draft = job.draft
     if draft.model is None or draft.device is not None or draft.compute is not None:
         return job
@@ -66,9 +57,7 @@ def _known(name: str) -> Accelerator | None:
 
 
 def _same_chip(own: Accelerator, name: str, theirs: Accelerator | None) -> bool:
-    """Whether a device is the fabric's, or the same chip with other memory, as H200 is H100; of one that a file of the job's
-    own describes the generation says it.
-    """  # fmt: skip
+    """The same chip, maybe with other memory, as H200 is H100; a device of the job's own counts by its generation."""
     if theirs is None or own.name == name:
         return own.name == name or own.name not in preset_names("devices")
     equal = own.name not in preset_names("devices") or own.peak_flops("bf16") == theirs.peak_flops("bf16")
@@ -94,7 +83,6 @@ def _stack_without(job: Job, device: Accelerator) -> Violation | None:
 
 
 def _speaks_of(stack: Stack, device: Accelerator, precision: str) -> bool:
-    """Whether a stack has efficiencies for a device."""
     try:
         return min(stack.gemm_share(precision, device.generation), stack.attention_share(device.generation)) > 0
     except ColltoolError:
@@ -102,9 +90,9 @@ def _speaks_of(stack: Stack, device: Accelerator, precision: str) -> bool:
 
 
 def job_slice(fabric: Fabric, ranks: int) -> Fabric:
-    """The fabric with the lattice that so many ranks end on cut to their slice; itself where they take all of it or none fits.
+    """The fabric with the lattice that the ranks end on cut to their slice; itself where they take all of it or none fits.
 
-    Every group of the job lies in that slice: a slice of 256 chips is 4x8x8, and tensor groups are no lines of 16 in it.
+    Every group of the job lies in that slice: 256 chips are 4x8x8, where tensor groups are no lines of 16.
     """
     at, inside = _last(fabric, ranks)
     if at is None:
@@ -127,9 +115,9 @@ def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
 
 
 def turned_axes(fabric: Fabric, group: RankGroup) -> str:
-    """The same lattice with its axes in an order in which a group is a box, as ``--set`` takes it; empty where there is none.
+    """The lattice with its axes turned so that a group is a box, as ``--set`` takes it; empty where there is none.
 
-    Every 8th of 4x8x8 is none, of 8x8x4 it is.
+    Every 8th of 4x8x8 is no box, of 8x8x4 it is.
     """
     tier = fabric.tiers[0]
     if len(fabric.tiers) > 1 or len(group.axes) > 1:
@@ -153,16 +141,7 @@ def _last(fabric: Fabric, ranks: int) -> tuple[int | None, int]:
 
 
 def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
-    """Refuses a step that computes more than its devices can.
-
-    Args:
-        job: whose step; what it gives itself of its speed is named.
-        step_s: of the step.
-        mfu: model FLOPs of the step over those at the dense peak; None where nothing is known of it.
-
-    Raises:
-        ManyErrors: ``mfu`` is above 1.
-    """
+    """Refuses a step above the peak of its devices, at what the job itself says of its speed."""
     if mfu is None or mfu <= 1:
         return
     device = job.draft.device.name if job.draft.device is not None else "device"

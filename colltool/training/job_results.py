@@ -1,4 +1,4 @@
-"""What questions about job files return: frozen records."""
+"""Results of the questions about job files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from colltool.definitions.source_map import KeyPath
 from colltool.training.calls import Call
 from colltool.training.compute import StageTimes, stage_times
 from colltool.training.files.schema import written
-from colltool.training.job import Job, PlainCall
+from colltool.training.job import Job, PlainCall, find_job, load_job
 from colltool.training.job_placement import computing
 from colltool.training.memory import Memory, memory, smallest_change
 from colltool.training.operations import model_flops
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
 from colltool.training.traffic import stage_calls
 
-DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")
-"""In the order in which people read them."""
+DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")  # in reading order
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +27,7 @@ class JobList(Result):
 
 
 class SentBy(NamedTuple):
-    """A collective, and the pipeline stages that send it as it is."""
+    """A collective and the pipeline stages that send it."""
 
     stages: tuple[int, ...]
     call: Call
@@ -36,21 +35,17 @@ class SentBy(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobShown(Result):
-    """One job on so many ranks: what it computes, sends and keeps. ``times`` of the stages, in seconds of a micro-batch.
-
-    ``flops`` are those that the model needs in a step over all ranks, the causal half of attention alone. ``cure``: values by
-    key with which a job that does not fit would, and the bytes of its worst stage then.
-    """
+    """What a job computes, sends and keeps on some ranks."""
 
     subject: ClassVar[str] = "job"
     job: Job
     setup: ParallelConfig
     sent: tuple[SentBy, ...]
     plain: tuple[PlainCall, ...]
-    times: tuple[StageTimes, ...]
+    times: tuple[StageTimes, ...]  # by stage, of one micro-batch
     memory: Memory | None
-    cure: tuple[tuple[tuple[str, str], ...], float] | None
-    flops: float | None
+    cure: tuple[tuple[tuple[str, str], ...], float] | None  # settings that make it fit, and the bytes of its worst stage then
+    flops: float | None  # model FLOPs of a step over all ranks, with the causal half of attention
 
 
 class CheckedJob(NamedTuple):
@@ -66,11 +61,6 @@ class JobsChecked(Result):
 
 
 def show_job(job: Job, ranks: int | None = None) -> JobShown:
-    """A job on so many ranks.
-
-    Raises:
-        ColltoolError: as :meth:`colltool.training.job.Job.setup`.
-    """
     config = computing(job).setup(ranks)
     plain = job.plain_calls(config)
     if config.model is None:
@@ -93,7 +83,7 @@ def show_job(job: Job, ranks: int | None = None) -> JobShown:
 
 
 def merged(config: ParallelConfig, stages: tuple[PipelineStage, ...]) -> tuple[SentBy, ...]:
-    """The calls of all stages, each once with the stages that send it."""
+    """The distinct calls of all stages."""
     found: dict[Call, list[int]] = {}
     for stage in stages:
         for call in stage_calls(config, stage):
@@ -103,13 +93,6 @@ def merged(config: ParallelConfig, stages: tuple[PipelineStage, ...]) -> tuple[S
 
 
 def check_job(name: str) -> CheckedJob:
-    """A job file as it was read, and what is odd about it.
-
-    Raises:
-        ColltoolError: what is wrong with it.
-    """
-    from colltool.training.job import find_job, load_job
-
     job = load_job(name)
     if job.draft.layout.dp:
         job.plain_calls(job.setup())
@@ -121,7 +104,7 @@ _SLOW = "partly filled matrix tiles cost published runs 30 to 50%"
 
 
 class JobWarning(NamedTuple):
-    """Something that is allowed and that nobody may have meant: where, what, why."""
+    """Something allowed that is probably not meant."""
 
     where: str
     what: str

@@ -1,8 +1,8 @@
-"""The dimensions of a job over its ranks: sizes, and the groups that they form.
+"""The groups that the dimensions of a job form over its ranks.
 
-Ranks are numbered with the first dimension of ``order`` fastest, so that the stride of a dimension is the product of the sizes
-inside it. Attention and experts cut the same ranks in two ways, as Megatron-Core's two rank generators do
-(``parallel_state.py``): tp, cp, dp, pp for what every token meets, and etp, ep, the experts' own dp and pp for the experts.
+Ranks are numbered with the first dimension of ``order`` fastest, so a dimension's stride is the product of the sizes inside it.
+Attention and experts cut the same ranks in two ways, as Megatron-Core's two rank generators do (``parallel_state.py``): tp, cp,
+dp, pp for what every token passes, and etp, ep, the experts' own dp and pp for the experts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Axes = tuple[tuple[int, int], ...]
 
 
 class RankGroup(NamedTuple):
-    """Ranks that communicate: (size, stride) of each axis, innermost first. One axis wherever the ranks are evenly spaced."""
+    """(size, stride) of each axis, innermost first; evenly spaced ranks have a single axis."""
 
     axes: Axes
 
@@ -27,7 +27,7 @@ class RankGroup(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """The distance of two neighbours, of several axes that of the innermost."""
+        """The distance of neighbours on the innermost axis."""
         return self.axes[0][1] if self.axes else 1
 
     @property
@@ -39,11 +39,6 @@ class RankGroup(NamedTuple):
 
 
 class ParallelLayout(NamedTuple):
-    """Sizes of the dimensions, resolved: dp is a number. ``stages`` are the layers of each pipeline stage.
-
-    ``deduplicate``: a token goes once to a rank with several of its experts.
-    """
-
     tp: int = 1
     sp: bool = False
     cp: int = 1
@@ -52,10 +47,10 @@ class ParallelLayout(NamedTuple):
     etp: int = 1
     pp: int = 1
     virtual: int = 1
-    dp: int = 1
+    dp: int = 1  # 0: not known yet
     order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")
-    stages: tuple[int, ...] = ()
-    deduplicate: bool = False
+    stages: tuple[int, ...] = ()  # layers of each
+    deduplicate: bool = False  # a token goes once to a rank with several of its experts
 
     @property
     def ranks(self) -> int:
@@ -68,27 +63,25 @@ class ParallelLayout(NamedTuple):
 
     @property
     def dense_sizes(self) -> dict[str, int]:
-        """The sizes by which what every token meets is cut."""
         return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
 
     @property
     def expert_sizes(self) -> dict[str, int]:
-        """The sizes by which experts are cut: their tensor parallelism in place of tp, their replicas in place of dp."""
+        """tp is that of an expert, dp its replicas."""
         return {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.expert_dp, "pp": self.pp}
 
     def group(self, *names: str, experts: bool = False) -> RankGroup:
-        """The group over one dimension or several at once: ``group("cp", "dp")`` sums gradients."""
+        """Over one dimension or several: ``group("cp", "dp")`` sums gradients."""
         return _group(self, names, experts)
 
 
 @lru_cache(maxsize=65536)
 def _group(layout: ParallelLayout, names: tuple[str, ...], experts: bool) -> RankGroup:
-    """A search asks for the same groups of the same layouts again and again."""
+    """Cached, as a search asks for the same groups again and again."""
     return group_over(layout.expert_sizes if experts else layout.dense_sizes, layout.order, names)
 
 
 def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
-    """The stride of each dimension: the product of the sizes inside it."""
     found, stride = {}, 1
     for name in order:
         found[name] = stride
@@ -97,7 +90,7 @@ def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
 
 
 def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, ...]) -> RankGroup:
-    """The ranks that differ in these dimensions alone; axes that continue each other are one."""
+    """The ranks that differ in these dimensions alone; axes that continue each other are merged."""
     apart = strides(sizes, order)
     axes: list[tuple[int, int]] = []
     for name in order:
@@ -111,11 +104,7 @@ def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, 
 
 
 def cut(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
-    """A group in two: its first ``inner`` ranks, evenly spaced, and the ranks of equal place in each such part.
-
-    Raises:
-        ValueError: parts of this size do not tile the group.
-    """
+    """Its first ``inner`` ranks, and the ranks of equal place in each such part; ValueError where parts do not tile the group."""
     inside: list[tuple[int, int]] = []
     across: list[tuple[int, int]] = []
     left = inner

@@ -1,4 +1,4 @@
-"""The search: every layout that fits, priced by the step of ``plan`` with the fares of one fabric."""
+"""The search: every layout that fits the memory, priced on one fabric by the step of ``plan``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Watch = Callable[[int, int], None]
 
 
 class Figures(NamedTuple):
-    """A layout that was priced; in this order the better of two is the smaller."""
+    """A priced layout; of two the better compares smaller."""
 
     step_s: float
     memory_bytes: float
@@ -55,17 +55,14 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
     """Every layout of a job that fills the ranks and fits the memory, priced on a fabric.
 
     Args:
-        job: what runs: its model, batch, sequence, precision, device, stack, overlap and order stay.
-        fabric: where.
-        ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
-        keep: what every layout has, such as ``{"tp": 8}``.
-        top: only so many, the best; all when None.
-        readings: of the model; the defaults when None.
-        watch: told as it goes how many sizes of how many are done.
+    job: its model, batch, sequence, precision, device, stack, overlap and order stay.
+    ranks: when None those of the job's layout, or all of the fabric where its dp is auto.
+    keep: what every layout has, such as ``{"tp": 8}``.
+    top: how many to return; all when None.
+    watch: called with how many sizes of how many are done.
 
     Raises:
-        ColltoolError: a job that is not searched, something that cannot be kept, more ranks than the fabric has, more layouts
-            than can be priced, or none that fits; says what kept them out.
+    ColltoolError: a job or constraint that cannot be searched, too many ranks or layouts, or none that fits and why.
     """
     kept, job = constraints_of(keep), on_fabric(job, fabric)
     model, shape = _searchable(job)
@@ -112,7 +109,7 @@ class _PricedLayouts:
         self.unseated: ColltoolError | None = None
 
     def take(self, frame: Frame, space: Space) -> None:
-        """Every layout of a frame. ZeRO-2 sends what ZeRO-1 sends, so that its step is priced with it."""
+        """ZeRO-2 sends what ZeRO-1 sends, so they share a price."""
         steps: dict[tuple[object, ...], tuple[float, float] | None] = {}
         for config in space.variants(frame.setup):
             self.held += 1
@@ -142,11 +139,7 @@ class _PricedLayouts:
 
 
 def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
-    """The model of a job whose other layouts can be priced.
-
-    Raises:
-        ColltoolError: it has none, or times that hold for one layout alone.
-    """
+    """Refuses a job without a shape, or with times that hold for one layout alone."""
     draft = job.draft
     if draft.model is None or draft.model.shape is None:
         what = f"{job.name} has no model" if draft.model is None else f"{draft.model.name} has no shape"
@@ -214,7 +207,7 @@ def _nothing(job: Job, ranks: int, kept: Constraints, space: Space, found: _Pric
 
 
 def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
-    """Keys and values that make this setup of the job; what its file says already, or what follows, is left out."""
+    """Keys and values that make this setup of the job, without what its file says already."""
     found = {**_sizes(job, config), **_shard(job.file.shard, config), **_overlap(job, config)}
     return tuple((key, "null" if value is None else written(value)) for key, value in found.items())
 

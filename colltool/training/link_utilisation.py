@@ -1,7 +1,7 @@
-"""The links of a whole job: every group of every dimension at once, and which link of each kind carries most in a step.
+"""The busiest link of each kind under a whole job: every group of every dimension at once.
 
-What a collective sends is what the schedule that was priced sends (the one that ``verify`` runs), summed over a step; sibling
-groups send the same over links of their own or the same ones. A link's seconds are its bytes at its full rate: no contention.
+A call sends what its priced schedule (the one that ``verify`` runs) sends, summed over a step. A link's seconds are its bytes
+at full rate: no contention.
 """
 
 from __future__ import annotations
@@ -29,31 +29,21 @@ Ranks = tuple[int, ...]
 
 
 class JobLink(NamedTuple):
-    """The busiest link of a kind, under all that the job sends.
-
-    Args:
-        tier, kind, link: where: ``ib``, ``leaf links``, ``ib leaf 0 uplinks``.
-        bytes: in a step.
-        rate_Bps: of the link, without contention.
-        busy_s: bytes over rate, seconds.
-        share: of the step.
-        over_mean: its bytes over the mean of those of its kind that carry any.
-        by: (dimension, bytes), the largest first.
-    """
+    """The busiest link of a kind, such as ``ib leaf 0 uplinks``, under all that a job sends."""
 
     tier: str
     kind: str
     link: str
-    bytes: float
-    rate_Bps: float
+    bytes: float  # in a step
+    rate_Bps: float  # without contention
     busy_s: float
-    share: float
-    over_mean: float
-    by: tuple[tuple[str, float], ...]
+    share: float  # of the step
+    over_mean: float  # its bytes over the mean of its kind, of links that carry any
+    by: tuple[tuple[str, float], ...]  # (dimension, bytes), the largest first
 
 
 class JobLinks(NamedTuple):
-    """The busiest links of a step, innermost tier first, and what is not in them."""
+    """Innermost tier first; ``notes`` say what is not counted."""
 
     links: tuple[JobLink, ...]
     notes: tuple[str, ...]
@@ -67,11 +57,7 @@ class _Load(NamedTuple):
 
 
 def links_of(config: ParallelConfig, fabric: Fabric, step: TrainingStep, readings: Readings | None = None) -> JobLinks:
-    """The busiest links of a priced step.
-
-    Raises:
-        ColltoolError: a full mesh of too many links to follow.
-    """
+    """The busiest links of a priced step; ColltoolError where a full mesh has too many links to follow."""
     from colltool.congestion.top_links import Flow, busiest_links  # loads numpy, which a plan does without
     from colltool.congestion.traffic import MOST_MESSAGES
     from colltool.congestion.traffic_from_schedule import Unscheduled
@@ -138,7 +124,7 @@ def _loads(config: ParallelConfig, step: TrainingStep) -> list[_Load]:
 
 
 def _border(one: PricedCall) -> str:
-    """Where a point-to-point goes: ``ring``, ``next`` or ``previous``; empty for a collective."""
+    """``ring``, ``next`` or ``previous`` of a point-to-point; empty for a collective."""
     if one.call.primitive is not P2P:
         return ""
     if one.call.dimension != "pp":
@@ -155,11 +141,11 @@ class _JobGroups:
         self._kept: dict[tuple[RankGroup, int], tuple[Ranks, ...]] = {}
 
     def stage_of(self, rank: int) -> int:
-        """The pipeline stage of a rank; 0 of all where the job has no stages of its own."""
+        """The pipeline stage of a rank; 0 where the job has no stages."""
         return rank // self.stride % self.pp if self.stages > 1 else 0
 
     def senders(self, one: PricedCall, ran: PricedSchedule, stage: int, border: str) -> Iterator[tuple[Ranks, float]]:
-        """The groups that a stage's call is of, each once, with how often a step they send."""
+        """The groups that a stage's call runs on, each with how often a step it sends."""
         calls = one.call.calls
         if border in ("next", "previous"):
             yield from self._over_border(one.call.group, calls, stage, 1 if border == "next" else -1)
@@ -169,7 +155,7 @@ class _JobGroups:
             yield members, calls
 
     def _over_border(self, pipeline: RankGroup, calls: float, stage: int, way: int) -> Iterator[tuple[Ranks, float]]:
-        """A stage's messages to its neighbour; with virtual stages those between the ends go round, but for the last chunk's."""
+        """Messages of a stage to its neighbour; virtual stages also wrap round, except for the last chunk."""
         senders = range(pipeline.ranks) if self.stages == 1 else [stage]
         for members in self._groups(pipeline, 0):
             for at in senders:
@@ -179,7 +165,7 @@ class _JobGroups:
                     yield (members[at], members[(at + way) % len(members)]), often
 
     def _groups(self, group: RankGroup, stage: int) -> tuple[Ranks, ...]:
-        """The groups of a shape whose first rank is on a stage; none twice. Stage 0 speaks for those over several stages."""
+        """Groups of a shape whose first rank is on a stage, none twice; those over several stages count for stage 0."""
         key = (group, stage)
         if key not in self._kept:
             offsets, taken, found = group.members, set[int](), []

@@ -1,4 +1,4 @@
-"""What a rank keeps in memory, by stage and part; what binds, and the smallest change that fits."""
+"""Memory of a rank by stage and part, what binds, and the changes with which a job fits."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from colltool.training.parallel_config import (
 )
 from colltool.training.strategies import InFlight, default_schedule
 
-OPTIMIZER_BYTES = (
-    12  # a parameter: master weight and Adam's two moments in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
-)
+OPTIMIZER_BYTES = 12  # a parameter: fp32 master weight and Adam's two moments (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
 ACTIVATIONS = "activations"
 LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote, where no stack says otherwise
 GATHERED_LAYERS = 2  # of FSDP: the one that computes, and the one that is fetched
@@ -35,16 +33,11 @@ class MemoryPart(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The memory of a job: every part of every stage, the worst stage, and what binds there.
-
-    ``capacity_bytes`` is None where no device is given; ``fits`` then too.
-    """
-
     parts: tuple[MemoryPart, ...]
     worst_stage: int
-    bytes: float
-    capacity_bytes: float | None
-    binds: str
+    bytes: float  # of the worst stage
+    capacity_bytes: float | None  # None without a device
+    binds: str  # the largest part of the worst stage
 
     @property
     def fits(self) -> bool | None:
@@ -52,11 +45,6 @@ class Memory(NamedTuple):
 
 
 def memory(config: ParallelConfig) -> Memory:
-    """The memory of the worst stage, with all of them by part, in bytes.
-
-    Raises:
-        ColltoolError: the job has no model.
-    """
     if config.model is None:
         raise ColltoolError("the job has no model, and nothing is known of its memory", fix="give a model")
     model = config.model
@@ -73,7 +61,7 @@ def memory(config: ParallelConfig) -> Memory:
 
 
 def worst_stage(config: ParallelConfig, model: TransformerModel) -> tuple[int, float]:
-    """The worst stage and its bytes, as :func:`memory` finds them: the first stage of a kind keeps most micro-batches."""
+    """The stage and its bytes, as :func:`memory` finds them: the first stage of a kind keeps most micro-batches."""
     first: dict[tuple[int, int, bool, bool], PipelineStage] = {}
     for stage in pipeline_stages(config):
         first.setdefault(stage.kind, stage)
@@ -87,13 +75,13 @@ def worst_stage(config: ParallelConfig, model: TransformerModel) -> tuple[int, f
 
 
 def _on(config: ParallelConfig, stage: PipelineStage, part: MemoryPart) -> MemoryPart:
-    """A part of a stage's kind on the stage itself, which keeps as many micro-batches as its place demands."""
+    """Stages of a kind have the same parts, but keep as many micro-batches as their place demands."""
     kept = micro_batches_kept(config, stage) if part.part == ACTIVATIONS else 1.0
     return MemoryPart(stage.number, part.part, part.bytes * kept)
 
 
 def stage_parts(config: ParallelConfig, stage: PipelineStage, model: TransformerModel) -> Iterator[MemoryPart]:
-    """The parts of one stage: weights, gradients, optimizer, gathered layers, activations of a micro-batch, logits, runtime."""
+    """Activations are of one micro-batch."""
     yield from _states(config, stage)
     shape = model.shape
     if shape is not None:
@@ -109,17 +97,16 @@ def stage_parts(config: ParallelConfig, stage: PipelineStage, model: Transformer
 
 
 class LayerActivations(NamedTuple):
-    """Bytes of one layer and micro-batch on a rank: kept until its backward pass, and at most while it computes."""
+    """Bytes of one layer and micro-batch: kept for its backward pass, and at most while it computes."""
 
     stored: float
     working: float
 
 
 def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool) -> LayerActivations:
-    """One layer of a kind under the job's recomputation.
+    """Full recomputation keeps only a layer's input, 2 s b h, a t-th of it with sequence parallelism.
 
-    Full recomputation keeps a layer's input alone, 2 s b h (a t-th of it with sequence parallelism); selective, and a fused
-    attention, keep all but the scores.
+    Selective recomputation and fused attention keep all but the scores.
     """
     read, flash = layer_operations(shape, cut_of(config), experts=experts), config.stack is None or config.stack.flash
     whole = sum(one.stored for one in read)
@@ -130,22 +117,21 @@ def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool) ->
 
 
 def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Micro-batches whose activations of a whole stage are kept at once, at the most."""
+    """Most micro-batches whose activations a stage keeps at once."""
     m, p = config.micro_batches, config.layout.pp
     return 1.0 if p == 1 else float(config.pipeline.in_flight(InFlight(m, p, config.layout.virtual, p - stage.number)))
 
 
 def loss_bytes(config: ParallelConfig, shape: Shape) -> float:
-    """Logits of one micro-batch: as the head wrote them, and what the loss keeps, in fp32 at least: s b V / t (w + 4)."""
+    """Logits of one micro-batch as the head wrote them, and what the loss keeps: s b V / t (w + 4)."""
     kept = config.stack.loss_bytes if config.stack is not None else LOSS_BYTES
     return config.tokens * shape.vocab / config.layout.tp * (config.precision.activation_bytes + kept)
 
 
 def state_bytes(config: ParallelConfig, replicas: int, group: int) -> tuple[float, float, float]:
-    """Bytes a parameter of weights, gradients and optimizer states on a rank.
+    """Bytes per parameter of weights, gradients and optimizer states on a rank.
 
-    DDP 2 + 4 + 12 in bf16 with fp32 gradients; ZeRO-1 6 + 12/D; ZeRO-2 2 + 16/D; FSDP all of it over the shard group, with
-    fp32 weights 16/N (the master weight is the weight).
+    In bf16 with fp32 gradients DDP 2 + 4 + 12, ZeRO-1 6 + 12/D, ZeRO-2 2 + 16/D; FSDP 16/N, its fp32 weight is the master weight.
     """
     weight, row = BYTES[config.precision.params], config.shard.row
     grads = float(config.shard.grad_bytes)
@@ -168,9 +154,9 @@ def _states(config: ParallelConfig, stage: PipelineStage) -> Iterator[MemoryPart
 
 
 def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
-    """What stands whole beside the shards: two units and the gradients of one; or all of them where they are not resharded.
+    """FSDP keeps two units whole beside the shards, and the gradients of one; all of them where they are not resharded.
 
-    A unit is a layer, or the embedding and the head: of the largest two. What is gathered once a step sums its gradients whole.
+    A unit is a layer, or the embedding and the head: the largest two count. What is gathered once a step sums gradients whole.
     """
     kinds = [kind for kind, there in ((False, stage.dense_layers), (True, stage.moe_layers)) if there]
     if not kinds:
@@ -183,7 +169,7 @@ def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
 
 
 class Cure(NamedTuple):
-    """A change with which a job fits: values by key as ``--set`` takes them, its memory, and the job so changed."""
+    """Values with which a job fits, as ``--set`` takes them."""
 
     values: dict[str, object]
     memory: Memory
@@ -191,12 +177,11 @@ class Cure(NamedTuple):
 
 
 def smallest_change(config: ParallelConfig) -> Cure | None:
-    """The first of :func:`cures`; None where the job fits already or none of these helps."""
     return next(cures(config), None)
 
 
 def cures(config: ParallelConfig) -> Iterator[Cure]:
-    """Changes with which a job that does not fit would, those that cost least first."""
+    """Changes with which a job that does not fit would, the cheapest in time first."""
     if memory(config).fits is not False:
         return
     for changes, changed in candidates(config):

@@ -1,4 +1,4 @@
-"""The shape of a model, and how many parameters it has."""
+"""A model's shape and its parameter counts."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ if TYPE_CHECKING:
 
 
 class Moe(NamedTuple):
-    """Experts of a layer: how many, how many a token visits, widths of one and of the shared part, the busiest over the mean."""
-
     experts: int
-    top_k: int
-    ffn: int
-    shared_ffn: int = 0
-    dense_layers: int = 0
-    imbalance: float = 1.0
+    top_k: int  # experts that a token visits
+    ffn: int  # width of one expert
+    shared_ffn: int = 0  # width of the part that every token passes
+    dense_layers: int = 0  # first layers, without experts
+    imbalance: float = 1.0  # the busiest rank's load over the mean
 
 
 class Mla(NamedTuple):
-    """Latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of the bottlenecks, and the sizes of a head.
+    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): ranks of its bottlenecks and sizes of a head."""
 
-    ``q_rank`` 0: queries come from the hidden state at once, as in DeepSeek-V2-Lite.
-    """
-
-    q_rank: int
+    q_rank: int  # 0: queries are not compressed, as in DeepSeek-V2-Lite
     kv_rank: int
     nope: int
     rope: int
@@ -34,34 +29,24 @@ class Mla(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The sizes of a transformer. ``matrices`` of the FFN: 2, or 3 where it is gated; ``positions``: learned ones.
-
-    ``window``: keys that a query meets in a share ``windowed`` of the layers; 0 where all meet all before them.
-    """
-
     hidden: int
     heads: int
     kv_heads: int
     head_dim: int
     ffn: int
-    matrices: int
+    matrices: int  # of the FFN; 3 where it is gated
     vocab: int
     tied: bool = False
     bias: bool = False
     dropout: bool = False
-    positions: int = 0
+    positions: int = 0  # learned position embeddings
     moe: Moe | None = None
     mla: Mla | None = None
-    window: int = 0
-    windowed: float = 0.0
+    window: int = 0  # keys that a query sees; 0: all before it
+    windowed: float = 0.0  # share of layers with the window
 
     def keys(self, sequence: int) -> float:
-        """Keys that a query of a causal model meets, the mean over queries and layers: s/2; in a window w - w^2/2s.
-
-        >>> gpt = Shape(hidden=4, heads=2, kv_heads=2, head_dim=2, ffn=16, matrices=2, vocab=10)
-        >>> gpt.keys(8), gpt._replace(window=4, windowed=1.0).keys(8), gpt._replace(window=4, windowed=0.5).keys(8)
-        (4.0, 3.0, 3.5)
-        """
+        """Keys that a query of a causal model sees, averaged over queries and layers: s/2; in a window w - w^2/2s."""
         whole = 0.5 * sequence
         if not self.window or self.window >= sequence:
             return whole
@@ -69,13 +54,11 @@ class Shape(NamedTuple):
 
 
 class TransformerModel(NamedTuple):
-    """A model. Without a shape only its layers and parameters are known. ``left_out``: what of it is not counted."""
-
     name: str
     layers: int
-    shape: Shape | None
+    shape: Shape | None  # None: only layers and parameters are known
     given_parameters: float | None = None
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # parts of the model that are not counted
 
     @property
     def parameters(self) -> float:
@@ -94,19 +77,19 @@ class TransformerModel(NamedTuple):
 
 
 class LayerParameters(NamedTuple):
-    """Parameters of one layer by how tensor parallelism takes them: ``split`` in t parts, ``whole`` on every rank, experts."""
+    """Parameters of one layer by how tensor parallelism holds them."""
 
-    split: float
-    whole: float
+    split: float  # in t parts
+    whole: float  # on every rank
     experts: float = 0.0
 
     def on(self, tp: int = 1, ep: int = 1, etp: int = 1) -> tuple[float, float]:
-        """Those of one rank: dense ones, and those of its experts."""
+        """Dense and expert parameters of one rank."""
         return self.split / tp + self.whole, self.experts / (ep * etp)
 
 
 def attention_parameters(shape: Shape) -> LayerParameters:
-    """Attention with the norm before it: qkv and output, of latent attention its two bottlenecks (kept on every rank)."""
+    """With the norm before it; the bottlenecks of latent attention are on every rank."""
     h, a = shape.hidden, shape.heads
     norm = h * (2 if shape.bias else 1)
     if shape.mla is not None:
@@ -136,12 +119,11 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
 
 
 def embedding_parameters(shape: Shape) -> LayerParameters:
-    """Token embedding, and learned positions on every rank."""
     return LayerParameters(float(shape.vocab * shape.hidden), float(shape.positions * shape.hidden))
 
 
 def head_parameters(shape: Shape) -> LayerParameters:
-    """The head and the norm before it; a tied head is counted with the embedding."""
+    """With the norm before it; a tied head is counted with the embedding."""
     norm = shape.hidden * (2 if shape.bias else 1)
     return LayerParameters(0.0 if shape.tied else float(shape.vocab * shape.hidden), float(norm))
 
@@ -155,7 +137,7 @@ def parameters(model: TransformerModel) -> float:
 
 
 def active_parameters(model: TransformerModel) -> float:
-    """Those that one token meets: of the experts the ``top_k`` that it visits."""
+    """Parameters that one token passes: of the experts, ``top_k``."""
     shape = model.shape
     if shape is None or shape.moe is None:
         return model.parameters
@@ -179,13 +161,9 @@ def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
         bias=file.bias,
         dropout=file.bias if file.dropout is None else file.dropout,
         positions=file.positions,
-        moe=Moe(**_numbers(file.moe, Moe._fields)) if file.moe else None,
-        mla=Mla(**_numbers(file.mla, Mla._fields)) if file.mla else None,
+        moe=Moe(*(getattr(file.moe, name) for name in Moe._fields)) if file.moe else None,
+        mla=Mla(*(getattr(file.mla, name) for name in Mla._fields)) if file.mla else None,
         window=file.window or 0,
         windowed=(file.layers if file.windowed_layers is None else file.windowed_layers) / file.layers if file.window else 0.0,
     )
     return TransformerModel(called, file.layers, shape, file.parameters, file.left_out)
-
-
-def _numbers(part: object, names: tuple[str, ...]) -> dict[str, int]:
-    return {name: getattr(part, name) for name in names}

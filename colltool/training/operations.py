@@ -1,4 +1,4 @@
-"""A layer as a list of operations, read in order: its FLOPs, time, activations and collectives all follow from one list.
+"""A layer as a list of operations, from which its FLOPs, time, activations and collectives all follow.
 
 T tokens of a rank in a micro-batch, h hidden, a heads, g kv heads, d head dim, f width, n_m matrices, t tensor parallelism; a
 multiply and an add are two operations.
@@ -19,15 +19,13 @@ SCORE_BYTES = 5.0  # kept of a score without flash: softmax and dropout in 16 bi
 
 
 class LayerCut(NamedTuple):
-    """How a layer is cut over ranks; ``width``: bytes of an activation."""
-
     tokens: float
     sequence: int
     tp: int = 1
     sp: bool = False
     ep: int = 1
     etp: int = 1
-    width: float = 2.0
+    width: float = 2.0  # bytes of an activation
 
     @property
     def outside(self) -> float:
@@ -36,7 +34,7 @@ class LayerCut(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """Elements of a token on a rank in queries, keys, values and attention's output; ``latent`` ones are on every rank."""
+    """Elements per token on a rank; ``latent`` ones are on every rank."""
 
     q: float
     k: float
@@ -46,32 +44,26 @@ class Heads(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One step of a layer and micro-batch on a rank, and all that somebody counts of it.
-
-    ``gemms`` pass through weights. ``core``: FLOPs of attention's scores and their sum over values, and ``causal`` of the half
-    that a mask leaves (less in windows). ``scores``: how many. ``moved``: elements that elementwise kernels move, beside those of
-    the norms. ``stored``: bytes kept for the backward pass, without scores. ``region``: of tensor parallelism, summed where it
-    ends. ``routed``: elements that a rank has for the ranks of experts.
-    """
+    """One step of a layer and micro-batch on a rank."""
 
     name: Literal["norms", "attention", "router", "ffn", "shared expert", "experts"]
-    gemms: tuple[Gemm, ...] = ()
-    core: float = 0.0
-    causal: float = 0.0
-    scores: float = 0.0
-    moved: float = 0.0
-    stored: float = 0.0
-    region: bool = False
-    routed: float = 0.0
+    gemms: tuple[Gemm, ...] = ()  # through weights
+    core: float = 0.0  # FLOPs of attention scores and their sum over values
+    causal: float = 0.0  # the same under a causal mask, less in windows
+    scores: float = 0.0  # how many
+    moved: float = 0.0  # elements moved by elementwise kernels, besides those of norms
+    stored: float = 0.0  # bytes kept for the backward pass, without scores
+    region: bool = False  # of tensor parallelism: summed where it ends
+    routed: float = 0.0  # elements for the experts' ranks
 
     @property
     def flops(self) -> float:
-        """Forward, the causal half of attention alone."""
+        """Forward, with the causal half of attention."""
         return sum(gemm.flops for gemm in self.gemms) + self.causal
 
 
 def heads_of(shape: Shape, tp: int) -> Heads:
-    """Of grouped queries, kv heads on several ranks where tp is more than there are; of latent attention (arXiv:2405.04434)."""
+    """With tp above the kv heads, ranks hold copies of them. Latent attention: arXiv:2405.04434."""
     a = shape.heads / tp
     if shape.mla is not None:
         mla = shape.mla
@@ -96,9 +88,10 @@ def cut_of(config: ParallelConfig) -> LayerCut:
 
 @lru_cache(maxsize=4096)
 def layer_operations(shape: Shape, cut: LayerCut, *, experts: bool = False) -> tuple[Operation, ...]:
-    """A layer of a kind. Korthikanti 2022 (arXiv:2205.05198) counts in 16 bits: attention keeps 11 s b h and its scores
-    5 a s^2 b, the FFN 19 s b h, the two norms 4 s b h; the same terms here, from the shape.
-    """  # fmt: skip
+    """Terms of Korthikanti 2022 (arXiv:2205.05198), from the shape.
+
+    In 16 bits attention keeps 11 s b h and its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4 s b h.
+    """
     return tuple(_operations(shape, cut, experts=experts))
 
 
@@ -129,7 +122,7 @@ def _operations(shape: Shape, cut: LayerCut, *, experts: bool) -> Iterator[Opera
 
 
 def _attention(shape: Shape, cut: LayerCut) -> Operation:
-    """qkv 2Th(a+2g)d/t and out 2Tadh/t, latent attention through its bottlenecks; scores and their sum over values 4Tsad/t."""
+    """qkv 2Th(a+2g)d/t, output 2Tadh/t, latent attention through its bottlenecks; scores and sum over values 4Tsad/t."""
     tokens, h, mla = cut.tokens, shape.hidden, shape.mla
     at = heads_of(shape, cut.tp)
     gemms: tuple[Gemm, ...] = (Gemm(tokens, at.q + at.k + at.v, h), Gemm(tokens, h, at.out))
@@ -150,7 +143,7 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
 
 
 def _ffn(shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], of: int) -> Operation:
-    """2T n_m h f / t; kept is what goes into the activation and what comes out, and the gate."""
+    """2T n_m h f / t; it keeps the input and output of the activation, and the gate."""
     width = of / cut.tp
     gemms = (Gemm(cut.tokens, (shape.matrices - 1) * width, shape.hidden), Gemm(cut.tokens, shape.hidden, width))
     return Operation(name, gemms, stored=cut.tokens * cut.width * float(shape.matrices * of) / cut.tp, region=True)
@@ -161,7 +154,7 @@ def head_flops(shape: Shape, tokens: float) -> float:
 
 
 def forward_flops(model: TransformerModel, tokens: float, sequence: int, *, halved: bool = True) -> float:
-    """Forward operations of the whole model on so many tokens, experts loaded evenly."""
+    """Forward FLOPs of the whole model, with experts loaded evenly."""
     shape = model.shape
     assert shape is not None
     even = shape._replace(moe=shape.moe._replace(imbalance=1.0)) if shape.moe else shape
@@ -173,7 +166,7 @@ def forward_flops(model: TransformerModel, tokens: float, sequence: int, *, halv
 
 
 def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
-    """Operations of a step over all ranks that the model itself needs: forward and twice that backward, nothing recomputed.
+    """FLOPs that a step needs over all ranks: forward and twice that backward, nothing recomputed.
 
     Korthikanti 2022 (arXiv:2205.05198, eq 7) counts all of attention: 72 B s L h^2 (1 + s/6h + V/12Lh), ``halved=False``.
     """
@@ -183,9 +176,9 @@ def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
 
 
 def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
-    """With what is computed again: all layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), or attention's core.
+    """With recomputation: of all layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), or of attention's core.
 
-    The head is never computed again: 96 B s L h^2 (1 + s/6h + V/16Lh) has 3 of its forward passes.
+    The head is never recomputed: 96 B s L h^2 (1 + s/6h + V/16Lh) has 3 of its forward passes.
     """
     assert config.model is not None
     model, shape = config.model, config.model.shape

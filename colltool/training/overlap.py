@@ -1,4 +1,4 @@
-"""One micro-batch on a stage: what of each of its collectives hides under compute, and what does not."""
+"""What of each collective of a micro-batch hides under compute, and what does not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACK = ("backward", "again")
 
 
 class PricedCall(NamedTuple):
-    """A call of a stage with its price; ``exposed_s`` and ``hidden_s`` over the whole step."""
+    """``exposed_s`` and ``hidden_s`` are over the whole step."""
 
     call: Call
     cost: CollectiveCost
@@ -35,27 +35,24 @@ class PricedCall(NamedTuple):
 
     @property
     def back(self) -> bool:
-        """Whether it stands in the backward pass, what is computed again included."""
+        """In the backward pass, recomputation included."""
         return self.call.phase in BACK
 
 
 class OverlapModel:
-    """The compute of a stage as something to hide under."""
-
     def __init__(self, config: ParallelConfig, times: StageTimes) -> None:
         self.config, self.times = config, times
         self.micro_batches = config.micro_batches
 
     def exposed(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
-        """Calls of every micro-batch, each with what of it is exposed; LogP's two overheads a call stand on the compute side."""
+        """The calls of every micro-batch with their exposed seconds; LogP's two overheads a call are never hidden."""
         pooled = self._other_batch([one for one in sent if one.call.hides == "other batch"])
-        simple = [one._replace(exposed_s=self._alone(one) * one.call.calls) for one in sent if _simple(one)] + pooled
+        alone = [one for one in sent if one.call.hides not in ("neighbour layer", "other batch")]
+        simple = [one._replace(exposed_s=self._alone(one) * one.call.calls) for one in alone] + pooled
         layered = [one for one in sent if one.call.hides == "neighbour layer"]
         found = [*simple, *self._layered(layered, simple)]
-        return [self._with_overhead(one) for one in found] if self.config.overlap.overhead_s else found
-
-    def _with_overhead(self, one: PricedCall) -> PricedCall:
-        return one._replace(exposed_s=one.exposed_s + 2 * self.config.overlap.overhead_s * one.call.calls)
+        over = 2 * self.config.overlap.overhead_s
+        return [one._replace(exposed_s=one.exposed_s + over * one.call.calls) for one in found] if over else found
 
     def _layer(self, call: Call) -> LayerTimes | None:
         if call.per == "moe_layer":
@@ -87,7 +84,7 @@ class OverlapModel:
                 assert_never(call.hides)
 
     def _other_batch(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
-        """What runs beside another batch hides under all of a layer's compute: one batch sends while the other computes."""
+        """One batch sends while the other computes, so calls hide under all of a layer's compute."""
         if not sent:
             return []
         layer = self._layer(sent[0].call)
@@ -96,7 +93,7 @@ class OverlapModel:
         return [one._replace(exposed_s=left * one.total_s) for one in sent]
 
     def _shared(self, call: Call, layer: LayerTimes) -> float:
-        """The shared expert's part of the GEMMs that every token passes, by its operations."""
+        """The shared expert's share, by FLOPs, of the GEMMs that every token passes."""
         model = self.config.model
         shape = model.shape if model else None
         if shape is None or shape.moe is None or not shape.moe.shared_ffn:
@@ -109,7 +106,7 @@ class OverlapModel:
         """FSDP's gathers and scatters behind the neighbour layer.
 
         The first gather and the last scatter of a micro-batch are exposed; of every layer what its compute does not cover. What
-        others hide there on the same wires counts against the cover: loads of one NIC add.
+        others hide there on the same wire takes from the cover: loads of one NIC add.
         """
         found: list[PricedCall] = []
         kinds = [per for per in ("dense_layer", "moe_layer") if any(one.call.per == per for one in sent)]
@@ -140,7 +137,7 @@ class OverlapModel:
         return [one._replace(exposed_s=min(1.0, share) * one.total_s) for one in unit]
 
     def _a_layer(self, one: PricedCall, back: bool) -> float:
-        """Exposed seconds a layer of a call of the same pass: they stretch it."""
+        """Exposed seconds per layer of a call in the same pass: they stretch it."""
         return one.exposed_s / self._layers if one.back is back else 0.0
 
     def _hidden_a_layer(self, one: PricedCall, back: bool) -> float:
@@ -149,7 +146,3 @@ class OverlapModel:
     @property
     def _layers(self) -> float:
         return max(1, self.times.stage.layers) * self.micro_batches
-
-
-def _simple(one: PricedCall) -> bool:
-    return one.call.hides not in ("neighbour layer", "other batch")

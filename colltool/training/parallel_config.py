@@ -1,4 +1,4 @@
-"""A job resolved for a number of ranks: everything that its compute, traffic and memory follow from, as plain records."""
+"""A job resolved for a number of ranks: what its compute, traffic and memory follow from."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 
 
 
 class Shard(NamedTuple):
-    """Who keeps what of a replica; ``gathers`` of an FSDP layer a micro-batch, none of them repeated without ``reshard``."""
-
     mode: ShardMode = "ddp"
-    group: int = 0
-    gathers: int = 2
-    reshard: bool = True
+    group: int = 0  # ranks of an hsdp group
+    gathers: int = 2  # of an FSDP layer a micro-batch
+    reshard: bool = True  # False: gathered once a step
     bucket: float | None = None
     grad_bytes: int = 4
 
@@ -34,16 +32,14 @@ class Shard(NamedTuple):
 
 
 class Precision(NamedTuple):
-    """Names of number formats: of GEMMs, weights, sums of gradients, tokens on their way to experts."""
-
     compute: str = "bf16"
     params: str = "bf16"
-    grads: str = "fp32"
-    dispatch: str = "bf16"
+    grads: str = "fp32"  # when they are summed
+    dispatch: str = "bf16"  # of tokens on their way to experts
 
     @property
     def activation_bytes(self) -> float:
-        """w: bytes of an activation; those of fp8 GEMMs stay in 16 bits."""
+        """w: those of fp8 GEMMs stay in 16 bits."""
         return max(2.0, BYTES[self.compute])
 
     @property
@@ -52,40 +48,33 @@ class Precision(NamedTuple):
 
     @property
     def dispatch_bytes(self) -> float:
-        """Bytes of an element on its way to an expert; the way back is in ``activation_bytes``."""
+        """On the way to an expert; the way back is in ``activation_bytes``."""
         return BYTES[self.dispatch]
 
 
 class Overlap(NamedTuple):
-    """What may hide; ``ep`` is "", "batch" or "shared". ``overhead_s`` is LogP's o of a call; ``sm_share`` slows compute.
-
-    ``asked``: the keys that a job gives itself, where they are no default.
-    """
-
     dp: bool = True
     tp: bool = False
     pp: bool = True
-    ep: str = ""
+    ep: str = ""  # or "batch", "shared"
     cp: bool = True
-    asked: tuple[str, ...] = ()
-    overhead_s: float = 0.0
-    sm_share: float = 0.0
+    asked: tuple[str, ...] = ()  # keys that the job sets itself
+    overhead_s: float = 0.0  # LogP's o of a call
+    sm_share: float = 0.0  # by how much compute slows
 
 
 class Compression(NamedTuple):
-    """A smaller payload: of one dimension, by a scheme; ``extra_steps`` as a share."""
-
     on: str
     scheme: str
     block: int | None = None
     keep: float | None = None
     warmup: float | None = None
     overhead_s: float = 0.0
-    extra_steps: float = 0.0
+    extra_steps: float = 0.0  # a share
 
 
 class GivenTimes(NamedTuple):
-    """Times of compute that are known, in seconds: of a layer and micro-batch, or of a whole step."""
+    """Known compute seconds: of a layer and micro-batch, or of a whole step."""
 
     forward_s: float
     backward_s: float
@@ -93,13 +82,10 @@ class GivenTimes(NamedTuple):
 
 
 class ParallelConfig(NamedTuple):
-    """A training step on so many ranks. ``model`` is None where a job holds plain calls or given times of a whole step alone.
-
-    ``slower``: how many times longer everything computes than the stack says, where a measured step says so.
-    """
+    """A training step on a number of ranks."""
 
     layout: ParallelLayout
-    model: TransformerModel | None = None
+    model: TransformerModel | None = None  # None: plain calls, or given times of a whole step
     sequence: int = 1
     global_batch: int = 1
     micro_batch: int = 1
@@ -112,7 +98,7 @@ class ParallelConfig(NamedTuple):
     overlap: Overlap = Overlap()
     compression: Compression | None = None
     compute: GivenTimes | None = None
-    slower: float = 1.0
+    slower: float = 1.0  # times as long as the stack says, by a measured step
 
     @property
     def micro_batches(self) -> int:
@@ -125,12 +111,11 @@ class ParallelConfig(NamedTuple):
 
     @property
     def again(self) -> Recomputation:
-        """What the backward pass computes again."""
         return RECOMPUTATIONS[self.recompute]
 
     @property
     def folded(self) -> bool:
-        """Whether the model runs down the pipeline and back up, so that its end stands with its beginning (ZB-V)."""
+        """Whether the model runs down the pipeline and back up, so that it ends where it begins (ZB-V)."""
         return self.pipeline.folded and self.layout.pp > 1
 
     @property
@@ -150,11 +135,11 @@ class ParallelConfig(NamedTuple):
 
     @property
     def gradient_ranks(self) -> int:
-        """Ranks that sum a gradient: D c."""
+        """D c: ranks that sum a gradient."""
         return self.layout.dp * self.layout.cp
 
     def bucket_bytes(self, grad_bytes: float, ranks: int) -> float:
-        """Bytes of a gradient bucket: as given, else what the library of the mode takes."""
+        """Of gradients: as given, else the default of the mode's library."""
         if self.shard.bucket is not None:
             return self.shard.bucket
         if not self.shard.row.optimizer:
@@ -163,8 +148,6 @@ class ParallelConfig(NamedTuple):
 
 
 class PipelineStage(NamedTuple):
-    """One pipeline stage: its layers by kind, and whether it embeds and whether it has the head."""
-
     number: int
     dense_layers: int
     moe_layers: int
@@ -177,12 +160,12 @@ class PipelineStage(NamedTuple):
 
     @property
     def kind(self) -> tuple[int, int, bool, bool]:
-        """What its compute and its traffic follow from: stages of one kind do the same."""
+        """Stages of one kind compute and send the same."""
         return self.dense_layers, self.moe_layers, self.embedding, self.head
 
 
 def ends_as_layers(config: ParallelConfig) -> bool:
-    """Whether the embedding and the head stand in the place of a layer each: where p x v divides the layers only with them.
+    """Whether the embedding and the head each take the place of a layer: where p x v divides the layers only with them.
 
     Megatron-Core's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split: the 126 layers of Llama 3.1
     405B on 8 stages of 8 chunks.
@@ -195,10 +178,7 @@ def ends_as_layers(config: ParallelConfig) -> bool:
 
 
 def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
-    """The pipeline stages. Dense layers come first; with virtual stages a stage holds every p-th chunk of the model.
-
-    ZB-V folds the model back, so that the head stands with the embedding on the first stage (arXiv:2401.10241 section 6).
-    """
+    """Dense layers come first; with virtual stages a stage holds every p-th chunk of the model."""
     model, layout = config.model, config.layout
     assert model is not None
     p, folded = layout.pp, config.folded
@@ -209,7 +189,7 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
             here = min(left, held[stage][chunk])
             dense[stage] += here
             left -= here
-    last = 0 if folded else p - 1
+    last = 0 if folded else p - 1  # ZB-V: the head stands with the embedding (arXiv:2401.10241 section 6)
     return tuple(PipelineStage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p))
 
 
@@ -226,7 +206,7 @@ def _chunks(config: ParallelConfig, model: TransformerModel, virtual: int) -> li
 
 
 class RankParameters(NamedTuple):
-    """Parameters of a rank: those that all D c replicas share, and those of its experts, which fewer do."""
+    """Dense parameters are shared by all D c replicas, those of a rank's experts by fewer."""
 
     dense: float
     experts: float = 0.0
@@ -237,7 +217,7 @@ class RankParameters(NamedTuple):
 
 
 def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParameters:
-    """One layer of a kind; of a model without a shape an equal part of all parameters."""
+    """Of one layer; without a shape an equal part of all parameters."""
     model, layout = config.model, config.layout
     assert model is not None
     if model.shape is None:
@@ -246,7 +226,7 @@ def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParamet
 
 
 def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
-    """The embedding of the first stage and the head of the last; a tied head is a copy of its own there, with p > 1."""
+    """Of embedding and head; with p > 1 the last stage has its own copy of a tied head."""
     model = config.model
     assert model is not None
     shape, tp = model.shape, config.layout.tp
@@ -266,6 +246,5 @@ def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParame
     dense = layer_parameters_of(config, experts=False) if stage.dense_layers else RankParameters(0.0)
     moe = layer_parameters_of(config, experts=True) if stage.moe_layers else RankParameters(0.0)
     return RankParameters(
-        ends.dense + stage.dense_layers * dense.dense + stage.moe_layers * moe.dense,
-        stage.moe_layers * moe.experts,
+        ends.dense + stage.dense_layers * dense.dense + stage.moe_layers * moe.dense, stage.moe_layers * moe.experts
     )

@@ -1,4 +1,4 @@
-"""What a step sends once: buckets behind the last backward pass and before the first forward pass, pipeline borders, updates."""
+"""What a step sends once: gradient and weight buckets, pipeline borders, updates; and the energy of its calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from colltool.base.primitives import P2P
-from colltool.fabric.model import Fabric
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelConfig
 
@@ -15,9 +14,9 @@ MOST_BUCKETS = 4096
 
 
 class PassBuckets(NamedTuple):
-    """Buckets behind the last backward pass, or before the first forward pass, which is the same the other way round.
+    """Buckets behind the last backward pass, or before the first forward pass (the same in reverse).
 
-    Those of several dimensions go out in turn over one NIC: their loads add. What is exposed is shared out by load.
+    Buckets of several dimensions share one NIC: their loads add, and the exposed time is shared out by load.
     """
 
     sent: tuple[PricedCall, ...]
@@ -26,12 +25,7 @@ class PassBuckets(NamedTuple):
     load_s: float
 
     def exposed(self, cover_s: float, overhead_s: float) -> list[PricedCall]:
-        """The calls with what of them is exposed: the last bucket always.
-
-        Args:
-            cover_s: seconds of the pass that are free of other traffic.
-            overhead_s: LogP's o of a call.
-        """
+        """The last bucket is always exposed. ``cover_s``: the pass less other traffic; ``overhead_s``: LogP's o of a call."""
         if not self.load_s:
             return list(self.sent)
         share = behind_pass(max(0.0, cover_s), self.buckets, overhead_s).exposed_s / self.load_s
@@ -44,7 +38,7 @@ def of_a_pass(sent: Sequence[PricedCall]) -> PassBuckets:
 
 
 def under_all(sent: Sequence[PricedCall], cover_s: float, overhead_s: float) -> list[PricedCall]:
-    """Plain messages that wait for nothing but the step before: T = 2 o + max(T_c, L)."""
+    """Messages that wait only for the step before: T = 2 o + max(T_c, L)."""
     load = sum(one.total_s for one in sent)
     count = sum(one.call.calls for one in sent)
     if not load:
@@ -58,10 +52,10 @@ def all_of_it(sent: Sequence[PricedCall], overhead_s: float) -> list[PricedCall]
 
 
 def borders(sent: Sequence[PricedCall], config: ParallelConfig, tau_s: float) -> list[PricedCall]:
-    """Messages between stages in steady state hide under other micro-batches; those of warm-up and drain do not.
+    """In steady state, messages between stages hide under other micro-batches.
 
-    The first micro-batch waits at every border on its way forward, the last on its way back; of every other message what a
-    chunk's compute does not cover shows.
+    The first micro-batch waits at every border going forward, the last going back; other messages show what a chunk's compute
+    does not cover.
     """
     crossed = borders_crossed(config)
     cover = tau_s / config.chunks / 2
@@ -74,16 +68,13 @@ def borders(sent: Sequence[PricedCall], config: ParallelConfig, tau_s: float) ->
 
 
 def borders_crossed(config: ParallelConfig) -> int:
-    """Borders between ranks that one micro-batch crosses on its way through the model.
-
-    p v - 1 where the last stage hands over to the first one's next chunk; ZB-V turns round on the last stage, 2 (p - 1).
-    """
+    """By one micro-batch: p v - 1, from the last stage to the first one's next chunk; 2 (p - 1) where ZB-V turns back."""
     stages, chunks = config.layout.pp, config.chunks
     return 2 * (stages - 1) if config.folded else stages * chunks - 1
 
 
 def _in_turn(sent: Sequence[PricedCall]) -> list[float]:
-    """Seconds of every bucket, those of each call spread evenly over the pass."""
+    """Seconds of each bucket in the order they become ready, those of one call evenly over the pass."""
     placed: list[tuple[float, float]] = []
     shrink = max(1.0, sum(one.call.calls for one in sent) / MOST_BUCKETS)
     for one in sent:
@@ -99,20 +90,20 @@ class Overlapped(NamedTuple):
 
 
 def logp(compute_s: float, latency_s: float, overhead_s: float) -> Overlapped:
-    """What of one message hides under a stretch of compute: exposed = 2 o + max(0, L - T_compute)."""
+    """One message under compute: exposed = 2 o + max(0, L - T_compute)."""
     exposed = 2 * overhead_s + max(0.0, latency_s - compute_s)
     return Overlapped(min(latency_s, compute_s), exposed)
 
 
 class Corner(NamedTuple):
-    """A bucket that may set the end: it is ready after this share of the pass, and it and all behind it take so many seconds."""
+    """A bucket that may set the end: ready after a share of the pass, and it and all behind it take ``rest_s``."""
 
     ready: float
     rest_s: float
 
 
 class Buckets(NamedTuple):
-    """Buckets that go out one after the other: their number, their seconds together, and the corners that set the last end."""
+    """Buckets sent one after the other; ``corners`` set when the last one ends."""
 
     calls: int
     total_s: float
@@ -120,10 +111,10 @@ class Buckets(NamedTuple):
 
 
 def in_a_row(takes_s: Sequence[float]) -> Buckets:
-    """Buckets that become ready evenly over a pass: end_k = max(ready_k, end_(k-1)) + t_k, worked out for any pass.
+    """Buckets that become ready evenly over a pass of any length: end_k = max(ready_k, end_(k-1)) + t_k.
 
-    The last end is max(ready_k + t_k + t_(k+1) + ...) over k: of lines in the length of the pass only the upper envelope counts.
-    Equal buckets have two, however many there are.
+    The last end is the maximum over k of ready_k + t_k + t_(k+1) + ...: lines in the length of the pass, so only their upper
+    envelope counts. Equal buckets have two, however many there are.
     """
     count, rest = len(takes_s), 0.0
     found: list[Corner] = []
@@ -137,13 +128,13 @@ def in_a_row(takes_s: Sequence[float]) -> Buckets:
 
 
 def _below(one: Corner, middle: Corner, other: Corner) -> bool:
-    """Whether the middle of three corners never sets the end."""
+    """Whether the middle corner lies below the envelope of the other two."""
     slope = (other.rest_s - one.rest_s) * (middle.ready - one.ready)
     return (middle.rest_s - one.rest_s) * (other.ready - one.ready) <= slope
 
 
 def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> Overlapped:
-    """Buckets behind a pass, each call costing it 2 o. The last is ready when the pass ends, so that it is always exposed."""
+    """Each call adds 2 o to the pass. The last bucket is ready when the pass ends, so it is always exposed."""
     if not buckets.calls:
         return Overlapped(0.0, 0.0)
     calls_s = 2 * overhead_s * buckets.calls
@@ -152,9 +143,9 @@ def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float = 0.0) -> Ove
 
 
 def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
-    """Joule of all calls of one kind in a step on all ranks of a pipeline stage; None where no tier that it crosses says.
+    """Joules per step of all calls of one kind on the ranks of a pipeline stage; None where no tier it crosses says.
 
-    Of a job without a model all ranks are one stage. Messages between neighbours spend what the worst pair does.
+    Without a model all ranks are one stage. Neighbour messages all spend what the worst pair does.
     """
     if sent.cost.energy_J is None:
         return None
@@ -163,13 +154,8 @@ def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
 
 
 def _that_send(config: ParallelConfig, sent: PricedCall) -> float:
-    """The share of ranks that send: of a chain the last has nobody to send to."""
+    """The share of ranks that send: the last of a chain does not."""
     call = sent.call
     if call.per == "border":
         return borders_crossed(config) / (config.layout.pp * config.chunks)
     return 1 - 1 / call.group.ranks if call.primitive is P2P and not call.closed else 1.0
-
-
-def silent(fabric: Fabric, crossed: set[str]) -> tuple[str, ...]:
-    """Tiers that are crossed and say nothing of their energy."""
-    return tuple(tier.name for tier in fabric.tiers if tier.name in crossed and tier.energy is None)

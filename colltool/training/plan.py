@@ -1,4 +1,4 @@
-"""``plan``: a training job's step on a fabric, which wire makes it slow, and what changing it gains."""
+"""``plan``: a training job's step on a fabric, the wires that slow it down, and what changes would gain."""
 
 from __future__ import annotations
 
@@ -28,36 +28,26 @@ MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device
 
 
 class PlannedCall(NamedTuple):
-    """A collective of the step, and the pipeline stages that send it; its figures are those of the stage that sets the pace.
-
-    ``paces``: it stands on that stage, so that its hidden and exposed seconds are in the step's parts. ``energy_J``: of all its
-    calls on all ranks and stages; None where the job does not ask for energy, or no tier that it crosses says.
-    """
+    """A collective of the step, with the figures of the stage that sets the pace."""
 
     stages: tuple[int, ...]
     sent: PricedCall
-    paces: bool
-    energy_J: float | None = None
+    paces: bool  # its seconds are in the step's parts
+    energy_J: float | None = None  # of all its calls on all ranks; None where not asked for, or no tier says
 
 
 class TierUse(NamedTuple):
-    """How long the wires of a tier carry bytes in a step, on the stage that keeps them busiest; ``dimension`` has most of it."""
+    """Seconds that a tier's wires carry bytes in a step, on the stage that keeps them busiest."""
 
     tier: str
     busy_s: float
-    share: float
-    dimension: str
+    share: float  # of the step
+    dimension: str  # that has most of it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """A training step on a fabric, in seconds.
-
-    ``control_step_s``: the same step with a free network. ``parts``: what the step consists of; their exposed seconds sum to
-    ``step_s``. ``wires``: by tier. ``links``: the busiest of each kind, where asked for. ``changes``: what would make it faster,
-    best first. ``mfu`` by :data:`MFU_CONVENTION`; None without a device or a shape. ``anchor``: what made the step the measured
-    one, ``compression``: what compression does; None without. ``grounds``: what the figures rest on, a line each.
-    """
+    """A training step on a fabric."""
 
     subject: ClassVar[str] = "plan"
     job: Job
@@ -65,17 +55,17 @@ class Plan(Result):
     fabric: str
     fabric_overrides: tuple[tuple[str, str], ...]
     step_s: float
-    control_step_s: float
-    parts: tuple[StepPart, ...]
+    control_step_s: float  # with a free network
+    parts: tuple[StepPart, ...]  # their exposed seconds sum to ``step_s``
     collectives: tuple[PlannedCall, ...]
     memory: Memory | None
-    wires: tuple[TierUse, ...]
-    changes: tuple[Change, ...]
+    wires: tuple[TierUse, ...]  # by tier
+    changes: tuple[Change, ...]  # that gain, the best first
     tokens_per_s: float | None
-    mfu: float | None
-    anchor: StepCalibration | None
+    mfu: float | None  # by MFU_CONVENTION; None without a device or a shape
+    anchor: StepCalibration | None  # what made the step the measured one
     compression: GradientCompression | None
-    grounds: tuple[str, ...]
+    grounds: tuple[str, ...]  # what the figures rest on, a line each
     links: JobLinks | None = None
 
     @property
@@ -84,7 +74,6 @@ class Plan(Result):
 
     @property
     def device(self) -> str | None:
-        """What it computes on, by name; None where that follows from no device."""
         return self.setup.device.name if self.setup.device is not None else None
 
     @property
@@ -93,7 +82,7 @@ class Plan(Result):
 
     @property
     def wire(self) -> str | None:
-        """The tier whose wires leave most exposed; None where nothing is."""
+        """The tier with the most exposed communication; None where nothing is exposed."""
         found: dict[str, float] = {}
         for one in self.collectives:
             if one.paces and one.sent.cost.wire:
@@ -103,12 +92,12 @@ class Plan(Result):
 
     @property
     def exposed_s(self) -> float:
-        """Seconds of communication that the step waits for, of the stages that set its pace."""
+        """Communication that the step waits for, on the stages that set its pace."""
         return sum(one.sent.exposed_s for one in self.collectives if one.paces)
 
     @property
     def hidden_s(self) -> float:
-        """Seconds of communication that run under compute, of the same stages."""
+        """Communication under compute, on the same stages."""
         return sum(one.sent.hidden_s for one in self.collectives if one.paces)
 
     @property
@@ -118,19 +107,19 @@ class Plan(Result):
 
     @property
     def measured_error(self) -> float | None:
-        """step / measured - 1, where the job says what was measured; of the step before it was anchored."""
+        """Step over measured step, minus 1, before any anchoring; None where nothing was measured."""
         planned_s = self.anchor.before_s if self.anchor is not None else self.step_s
         return planned_s / self.job.measured_step_s - 1 if self.job.measured_step_s else None
 
     @property
     def memory_error(self) -> float | None:
-        """memory / measured - 1, where the job says what was measured."""
+        """Memory over measured memory, minus 1; None where nothing was measured."""
         measured = self.job.measured_memory_bytes
         return self.memory.bytes / measured - 1 if measured and self.memory is not None else None
 
     @property
     def run_s(self) -> float | None:
-        """Seconds of all steps of the job, with the extra ones that compression takes; None where it gives no number of steps."""
+        """All steps of the job, with the extra ones that compression takes; None where it gives no number of steps."""
         steps = self.job.steps
         if steps is None:
             return None
@@ -138,7 +127,7 @@ class Plan(Result):
 
     @property
     def energy_J(self) -> float | None:
-        """Joule of a step on the wires of all ranks; None where the job does not ask for it, or no tier says."""
+        """Of a step on the wires of all ranks; None where the job does not ask for it, or no tier says."""
         spent = [one.energy_J for one in self.collectives if one.energy_J is not None]
         return sum(spent) if spent else None
 
@@ -147,14 +136,11 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
     """A training step priced on a fabric.
 
     Args:
-        job: what runs.
-        fabric: where; its library, where it names one, picks the algorithms.
-        ranks: N; those of the job's layout, and where its dp is auto all of the fabric, when None.
-        readings: of the model; the defaults when None.
-        links: also find the busiest link of each kind.
+    ranks: when None those of the job's layout, or all of the fabric where its dp is auto.
+    links: also find the busiest link of each kind.
 
     Raises:
-        ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
+    ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
     """
     job = on_fabric(job, fabric)
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
@@ -192,11 +178,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
 
 
 def seated(job: Job, fabric: Fabric, ranks: int) -> None:
-    """Refuse more ranks than a fabric has, and fewer than one.
-
-    Raises:
-        ColltoolError: so many.
-    """
+    """Refuses more ranks than the fabric has, and fewer than one."""
     if ranks < 1:
         raise no_ranks(ranks, fabric.ranks)
     if ranks > fabric.ranks:
@@ -217,11 +199,11 @@ def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | 
 
 
 def _collectives(config: ParallelConfig, step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]:
-    """Each collective with the stages that send it so often; those of the stages that set the pace carry the step's figures."""
-    paced = {_as_often(key, one): one for key, one in _merged(step.paced).items()}
+    """Calls with the stages that send them; those on the stages that set the pace carry the step's figures."""
+    paced = _merged(step.paced)
     first, senders, spent = dict(paced), dict[object, list[int]](), dict[object, float]()
     for number, stage in enumerate(step.stages):
-        for key, one in ((_as_often(key, one), one) for key, one in _merged(stage.sent).items()):
+        for key, one in _merged(stage.sent).items():
             first.setdefault(key, one)
             senders.setdefault(key, []).append(number)
             if energy and (joule := energy_J(config, one)) is not None:
@@ -230,13 +212,8 @@ def _collectives(config: ParallelConfig, step: TrainingStep, *, energy: bool) ->
     return tuple(sorted(planned, key=lambda one: (-one.sent.exposed_s, -one.sent.total_s)))
 
 
-def _as_often(key: object, one: PricedCall) -> object:
-    """What tells a collective apart: also how often a stage sends it."""
-    return key, one.call.calls
-
-
 def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
-    """The calls of a stage that differ in nothing but what sends them, such as attention and FFN, as one."""
+    """Calls of a stage that differ only in what sends them, such as attention and FFN, as one."""
     found: dict[object, PricedCall] = {}
     for one in sent:
         call = one.call
@@ -246,7 +223,7 @@ def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
             call = call._replace(each=call.each + before.call.each, calls=call.calls + before.call.calls)
             one = one._replace(call=call, exposed_s=one.exposed_s + before.exposed_s)
         found[key] = one
-    return found
+    return {(key, one.call.calls): one for key, one in found.items()}
 
 
 def _wires(fabric: Fabric, step: TrainingStep) -> tuple[TierUse, ...]:

@@ -1,4 +1,4 @@
-"""The jobs, models, devices and stacks that come with colltool, and those that a job names: files beside it."""
+"""Shipped jobs, models, devices and stacks, and the files that a job names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from colltool.training.files.schema import DeviceFile, ModelFile, StackFile, unk
 
 M = TypeVar("M", bound=Part)
 Kind = Literal["jobs", "models", "devices", "stacks"]
-PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")
-"""What a job file names."""
+PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")  # that a job file names
 
 
 def preset_folder(kind: Kind) -> Path:
@@ -33,7 +32,6 @@ def _names(kind: Kind) -> tuple[str, ...]:
 
 
 def preset_names(kind: Kind) -> list[str]:
-    """The names of the shipped files of a kind, sorted."""
     return list(_names(kind))
 
 
@@ -44,11 +42,7 @@ def _preset(kind: Kind, model: type[M], stem: str) -> M:
 
 
 def _read(kind: Kind, model: type[M], name: str, folder: Path) -> M:
-    """A part of a job by name: a shipped one, else a file beside the job, else a path.
-
-    Raises:
-        ColltoolError: none of them, or what is wrong with the file, at its places.
-    """
+    """A shipped file, else one beside the job, else a path."""
     if (stem := name.removesuffix(SUFFIX)) in _names(kind):
         found: M = _preset(kind, model, stem)
         return found
@@ -63,11 +57,7 @@ def _found(kind: Kind, name: str, folder: Path) -> str:
 
 
 def read_model(name: str, folder: Path) -> ModelFile:
-    """A model that a job names: a shipped one, a model file, or a Hugging Face ``config.json``.
-
-    Raises:
-        ColltoolError: no such file, or what is wrong with it, at its places.
-    """
+    """A shipped model, a model file, or a Hugging Face ``config.json``."""
     if not name.endswith(".json") or name.removesuffix(SUFFIX) in preset_names("models"):
         return _read("models", ModelFile, name, folder)
     path = _found("models", name, folder)
@@ -94,5 +84,5 @@ def read_stack(name: str, folder: Path) -> StackFile:
 
 
 def stem_of(name: str) -> str:
-    """What a file is called where it gives no name of its own."""
+    """The name of a file that gives itself none."""
     return os.path.basename(name).removesuffix(SUFFIX)

@@ -1,4 +1,4 @@
-"""A job file's values as a setup: names looked up, defaults that follow from other keys filled in."""
+"""A job file's values as a setup: named files are read, and defaults that follow from other keys filled in."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ F = TypeVar("F", bound=Part)
 
 
 def draft(reading: Reading[JobFile], folder: Path) -> ParallelConfig | None:
-    """The setup of a job that is read, dp 0 where it is auto.
-
-    None where the file or one that it names does not hold; what is wrong is then refused in the reading.
-    """
+    """dp is 0 where it is auto. None where something does not hold; it is then refused in the reading."""
     file = reading.model
     if file is None:
         return None
@@ -53,7 +50,7 @@ def draft(reading: Reading[JobFile], folder: Path) -> ParallelConfig | None:
         shard=shard_of(file.shard, layout, file.precision.grads),
         schedule=schedule,
         recompute=file.recompute,
-        precision=Precision(**_fields(file.precision, Precision._fields)),
+        precision=Precision(*(getattr(file.precision, name) for name in Precision._fields)),
         device=device,
         stack=stack,
         overlap=overlap_of(file.overlap, layout, schedule, 0.0 if stack is None else stack.slowed),
@@ -106,7 +103,7 @@ class _NamedParts:
         self.failed = False
 
     def part(self, key: str, value: str | F | None, load: Callable[[str, Path], F], made: Callable[..., Any]) -> Any:
-        """The record of one: from its mapping, or from the file that its name means."""
+        """From its mapping, or from the file that its name means."""
         if value is None:
             return None
         if not isinstance(value, str):
@@ -145,14 +142,14 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
 
 
 def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
-    """Under pipelines FSDP keeps what it gathered (``reshard``) by default."""
+    """Under pipelines FSDP does not ``reshard`` by default."""
     reshard = file.reshard if file.reshard is not None else layout.pp == 1
     gathers = file.gathers or (2 if reshard else 1)
     return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))
 
 
 def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: Schedule, slowed: float) -> Overlap:
-    """What may hide; default of ep: the schedule's. ``slowed``: what sharing multiprocessors costs by default."""
+    """By default ep hides as the schedule does, and sm_share is ``slowed``."""
     asked = {True: "batch", False: "", "shared": "shared"}
     ep = asked[file.ep] if file.ep is not None else "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""
     return Overlap(
@@ -168,7 +165,7 @@ def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: Schedule, sl
 
 
 def _asked(file: OverlapFile) -> tuple[str, ...]:
-    """What a file says itself: true of a dimension, and a share of multiprocessors."""
+    """The keys that a file itself switches on."""
     hidden = tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) is True)
     return (*hidden, "sm_share") if file.sm_share else hidden
 
@@ -186,7 +183,3 @@ def _compression(file: JobFile) -> Compression | None:
         overhead_s=given.overhead,
         extra_steps=given.extra_steps,
     )
-
-
-def _fields(part: Part, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: getattr(part, name) for name in names}

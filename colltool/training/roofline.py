@@ -1,4 +1,4 @@
-"""How long a kernel runs: a roofline with the shares that a stack reaches, and what it costs to launch it."""
+"""Kernel times: a roofline with the shares of peak that a stack reaches, and launches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EIGHT_BITS = ("fp8", "int8", "fp4")
 
 
 class Gemm(NamedTuple):
-    """(m, k) times (k, n), ``copies`` of them in one launch; ``grouped`` where each has its own weights."""
+    """(m, k) times (k, n), ``copies`` of them in one launch; ``grouped``: each with its own weights."""
 
     m: float
     n: float
@@ -30,13 +30,11 @@ class Gemm(NamedTuple):
 
     @property
     def backward(self) -> tuple[Gemm, Gemm]:
-        """The gradient of the input, then that of the weight."""
+        """The gradients of the input and of the weight."""
         return self._replace(n=self.k, k=self.n), self._replace(m=self.n, n=self.k, k=self.m)
 
 
 class Roofline(NamedTuple):
-    """A device under a stack, in the precision of its GEMMs."""
-
     device: Accelerator
     stack: Stack
     precision: str
@@ -46,7 +44,7 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
     """t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)), in seconds.
 
     In 8 bits E is E K / (K + 512), K the inner dimension: short sums do not fill the units. Several experts are a launch each,
-    and M tokens of one reach M / (M + 100) of the share: they do not fill tiles. A single expert is a GEMM like any other.
+    and M tokens of one reach M / (M + 100) of the share: they do not fill tiles. A single expert is an ordinary GEMM.
     """
     if not gemm.flops:
         return 0.0
@@ -64,7 +62,7 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
 
 
 def core_s(flops: float, machine: Roofline) -> float:
-    """Attention's core, in 16 bits: its share of the peak, and a launch."""
+    """Attention's scores and their sum over values, in 16 bits."""
     if not flops:
         return 0.0
     device, stack, precision = machine
@@ -81,20 +79,13 @@ PairsOf = tuple[tuple[str, float], ...]
 
 
 class Accelerator(NamedTuple):
-    """A device: dense peak by precision in FLOP/s, memory in bytes, memory bandwidth in bytes/s."""
-
     name: str
     generation: str
-    peak: PairsOf
+    peak: PairsOf  # dense FLOP/s by precision
     memory_bytes: float
     bandwidth_Bps: float
 
     def peak_flops(self, precision: str) -> float:
-        """The dense peak in a precision.
-
-        Raises:
-            ColltoolError: the device has none.
-        """
         for known, rate in self.peak:
             if known == precision:
                 return rate
@@ -103,7 +94,7 @@ class Accelerator(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """What software reaches of a device; the fields of :class:`colltool.training.files.schema.StackFile` as pairs."""
+    """What software reaches of a device, as :class:`colltool.training.files.schema.StackFile` describes it."""
 
     name: str
     gemm: tuple[tuple[str, PairsOf], ...]
@@ -128,11 +119,7 @@ class Stack(NamedTuple):
     slowed: float = 0.0
 
     def gemm_share(self, precision: str, generation: str) -> float:
-        """The share of peak that a large GEMM reaches.
-
-        Raises:
-            ColltoolError: the stack has no efficiency for the precision or the generation.
-        """
+        """The share of peak that a large GEMM reaches."""
         table = dict(self.gemm).get(precision)
         if table is None:
             known = ", ".join(name for name, _ in self.gemm)
@@ -141,11 +128,11 @@ class Stack(NamedTuple):
         return self._of(table, generation, f"GEMMs in {precision}")
 
     def attention_share(self, generation: str) -> float:
-        """The share of the bf16 peak that attention reaches."""
+        """Of the bf16 peak."""
         return self._of(self.attention, generation, "attention")
 
     def grouped_share(self, precision: str, generation: str) -> float:
-        """The share of peak of a GEMM over several experts; that of any GEMM where the stack has no efficiency for them."""
+        """Of a GEMM over several experts; that of any GEMM where the stack has none."""
         return dict(self.grouped).get(generation, self.gemm_share(precision, generation))
 
     def launch_s(self, precision: str) -> float:

@@ -1,4 +1,4 @@
-"""What a search returns: frozen records."""
+"""Constraints and results of a layout search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHOICES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "dp", "micro", "shard
 
 
 class LayoutChoice(NamedTuple):
-    """What a search chooses, ``dp`` and ``schedule`` as they follow from the rest."""
+    """``dp`` and ``schedule`` follow from what is chosen."""
 
     tp: int
     sp: bool
@@ -42,19 +42,16 @@ class LayoutChoice(NamedTuple):
 
 
 class PricedLayout(NamedTuple):
-    """A layout with its figures, as ``plan`` has them: ``of_best`` is its step over the best one's, less 1."""
-
     choice: LayoutChoice
     step_s: float
     control_step_s: float
     memory_bytes: float
     tokens_per_s: float
     mfu: float
-    of_best: float
+    of_best: float  # its step over the best one's, less 1
 
     @property
     def tie(self) -> bool:
-        """Whether it is as good as the best: within :data:`TIE`."""
         return self.of_best <= TIE
 
     @property
@@ -63,14 +60,12 @@ class PricedLayout(NamedTuple):
 
 
 class Ties(NamedTuple):
-    """How many layouts are within :data:`TIE` of the best, itself among them, and what they differ in."""
-
-    layouts: int
-    differ: tuple[str, ...]
+    layouts: int  # within TIE of the best, itself among them
+    differ: tuple[str, ...]  # the choices that tell them apart
 
 
 class OwnLayout(NamedTuple):
-    """The layout that the job's file gives: its figures and whether it fits, or why it cannot be had on these ranks."""
+    """The layout of the job's file: its figures, or why it cannot run on these ranks."""
 
     searched: PricedLayout | None
     fits: bool | None
@@ -79,11 +74,7 @@ class OwnLayout(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayoutSearch(Result):
-    """The best layouts of a job, the fastest first; of equal steps the one that takes less memory.
-
-    ``held`` layouts fill the ranks and fit together, ``fit`` of them the memory, ``priced`` of those sit on the fabric.
-    ``values``: what makes ``plan`` show the best, as ``--job-set`` takes it.
-    """
+    """Layouts of a job, the fastest first; of equal steps the one that takes less memory."""
 
     subject: ClassVar[str] = "plan_search"
     job: Job
@@ -91,14 +82,14 @@ class LayoutSearch(Result):
     fabric_overrides: tuple[tuple[str, str], ...]
     ranks: int
     kept: tuple[tuple[str, str], ...]
-    held: int
-    fit: int
-    priced: int
+    held: int  # layouts that fill the ranks and fit together
+    fit: int  # of them the memory
+    priced: int  # of those sit on the fabric
     capacity_bytes: float
     ties: Ties
     layouts: tuple[PricedLayout, ...]
     own: OwnLayout
-    values: tuple[tuple[str, str], ...]
+    values: tuple[tuple[str, str], ...]  # that make ``plan`` show the best, as ``--job-set`` takes them
 
     @property
     def device(self) -> str:
@@ -129,8 +120,7 @@ def layout_choice(config: ParallelConfig) -> LayoutChoice:
 
 
 SIZES = ("tp", "cp", "ep", "etp", "pp", "virtual", "micro")
-MODES = tuple(row.name for row in SHARDINGS.values() if not row.grouped)
-"""Without those that need a group size from the job."""
+MODES = tuple(row.name for row in SHARDINGS.values() if not row.grouped)  # others need a group size from the job
 WORDS: dict[str, dict[str, Any]] = {
     "sp": {"true": True, "false": False},
     "shard": {mode: mode for mode in SHARDINGS},
@@ -139,12 +129,11 @@ WORDS: dict[str, dict[str, Any]] = {
 NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
 MOST = 10**9
 
-Keep = Mapping[str, Any] | Iterable[str]
-"""``KEY=VALUE`` each, a later one wins; or values by name."""
+Keep = Mapping[str, Any] | Iterable[str]  # KEY=VALUE each, a later one wins; or values by name
 
 
 class Constraints(NamedTuple):
-    """What every layout of a search has; None where it is searched."""
+    """What every layout of a search has; None is searched."""
 
     tp: int | None = None
     sp: bool | None = None
@@ -159,7 +148,6 @@ class Constraints(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
-        """Those that are kept, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     @property
@@ -168,11 +156,6 @@ class Constraints(NamedTuple):
 
 
 def constraints_of(keep: Keep | None) -> Constraints:
-    """What is to be kept, checked.
-
-    Raises:
-        ColltoolError: a name or a value that nothing can keep; names those that can be.
-    """
     if keep is None:
         return Constraints()
     if isinstance(keep, str) or not isinstance(keep, Iterable):

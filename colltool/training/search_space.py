@@ -1,7 +1,4 @@
-"""Every layout that fills the ranks: which sizes are tried, what follows from them, and why the others are left out.
-
-A frame is a layout without its sharding and recomputation, which change nothing of what fits together.
-"""
+"""The layouts that a search tries: which sizes, what follows from them, and why the others are left out."""
 
 from __future__ import annotations
 
@@ -36,22 +33,17 @@ class Sizes(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A layout in micro-batches, and the plain collectives of its job."""
+    """A layout before its sharding and recomputation, which do not decide whether it fits together."""
 
     setup: ParallelConfig
     plain: tuple[PlainCall, ...]
 
 
 class Space:
-    """The layouts of one job on so many ranks.
-
-    ``refused`` counts those that do not fit together, by the key that says so; ``examples`` has the first of each.
-    """
-
     def __init__(self, job: Job, model: TransformerModel, shape: Shape, ranks: int, kept: Constraints) -> None:
         self.job, self.model, self.shape, self.ranks, self.kept = job, model, shape, ranks, kept
-        self.refused: Counter[str] = Counter()
-        self.examples: dict[str, Violation] = {}
+        self.refused: Counter[str] = Counter()  # layouts that do not fit together, by the key at fault
+        self.examples: dict[str, Violation] = {}  # the first of each
         file = job.file.shard
         modes = [kept.shard] if kept.shard else list(dict.fromkeys((*MODES, file.mode)))
         self._shards = {mode: _shard_file(file, mode) for mode in modes if mode}
@@ -60,11 +52,7 @@ class Space:
         self._passes = [kept.recompute] if kept.recompute else every
 
     def sizes(self) -> list[Sizes]:
-        """All that are tried.
-
-        Raises:
-            ColltoolError: more than a search takes.
-        """
+        """All that are tried; ColltoolError where they are more than a search takes."""
         found = list(islice(self._sizes(), MOST_SIZES + 1))
         if len(found) > MOST_SIZES:
             free = [name for name in ("tp", "pp", "micro", "cp", "ep", "virtual") if getattr(self.kept, name) is None]
@@ -77,7 +65,7 @@ class Space:
         return found
 
     def frame(self, sizes: Sizes) -> Frame | None:
-        """The layout of some sizes; None where they do not fit together."""
+        """None where the sizes do not fit together."""
         config = self._setup(sizes)
         found = list(_unsent(config)) or constraint_violations(config)
         try:
@@ -90,7 +78,7 @@ class Space:
         return Frame(config, plain)
 
     def variants(self, frame: ParallelConfig) -> Iterator[ParallelConfig]:
-        """A frame with every sharding that has replicas to shard over, and with everything that may be computed again."""
+        """A frame with every sharding that has replicas to shard over, and every recomputation."""
         replicas = frame.gradient_ranks > 1 or (self.shape.moe is not None and frame.layout.expert_dp > 1)
         for mode, file in self._shards.items():
             if not self._worth_a_try(mode, frame.layout.pp, replicas=replicas):
@@ -110,7 +98,6 @@ class Space:
         return replicas and not (row.gradients and not row.weights and pp > 1 and self.job.file.shard.mode != mode)
 
     def refuse(self, found: Violation) -> None:
-        """Counts a layout that does not fit together."""
         key = ".".join(str(part) for part in found.path)
         self.refused[key] += 1
         self.examples.setdefault(key, found)
@@ -140,7 +127,7 @@ class Space:
         return sorted({2**power for power in range(most.bit_length())} | ({own} if own <= most else set()))
 
     def _chunks(self, pp: int) -> list[int]:
-        """Virtual stages: what divides the layers of a stage, the longest where they are not equal; or of one with the ends."""
+        """Divisors of a stage's layers, of the longest where they are unequal; and of a stage that counts the ends as layers."""
         if pp == 1 or not self.job.draft.pipeline.from_layout:
             return [1]
         ends = self.model.layers + 2  # the embedding and the head in the place of a layer each
@@ -171,11 +158,7 @@ def _tried(kept: int | None, others: Iterable[int]) -> Iterable[int]:
 
 
 def _shard_file(file: ShardFile, mode: str) -> ShardFile:
-    """The job's own sharding in another mode, without what that mode does not have.
-
-    Raises:
-        ColltoolError: a mode with shard groups, whose size the job does not say.
-    """
+    """The job's sharding in another mode, without the keys that this mode does not have."""
     row = SHARDINGS[mode]
     if row.grouped and file.group is None:
         fix = f"shard: {{mode: {mode}, group: 8}} in the job"

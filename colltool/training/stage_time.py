@@ -1,4 +1,4 @@
-"""A stage of a step: its pass with what is exposed in it, and what follows it once."""
+"""One pipeline stage of a step: the pass of a micro-batch with its exposed communication, and what follows once."""
 
 from __future__ import annotations
 
@@ -24,18 +24,14 @@ UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
 
 @dataclass(frozen=True)
 class StageStep:
-    """One stage of a step. ``compute`` and ``passed`` are one micro-batch without and with what is exposed in it; ``tail_s`` is
-    what follows once: exposed gradients and weights, updates, the optimizer; ``slowed_s`` what shared multiprocessors cost.
-    """  # fmt: skip
-
     stage: PipelineStage
-    compute: StageTimes
-    passed: Pass
+    compute: StageTimes  # of one micro-batch
+    passed: Pass  # one micro-batch with its exposed communication
     sent: tuple[PricedCall, ...]
     borders_s: float
-    once_s: float
+    once_s: float  # exposed after the pipeline: gradients, weights, updates
     optimizer_s: float
-    slowed_s: float
+    slowed_s: float  # compute lost to communication on the same multiprocessors
 
     @property
     def tail_s(self) -> float:
@@ -53,7 +49,7 @@ class StageStep:
 
 
 class Views(NamedTuple):
-    """A setup as parts of its step meet it: layouts that look the same to a part have that part in common."""
+    """A configuration as each part of its step sees it; layouts with an equal view share that part."""
 
     micro_batch: ParallelConfig
     border: ParallelConfig
@@ -61,10 +57,10 @@ class Views(NamedTuple):
 
 
 def views(config: ParallelConfig) -> Views:
-    """What a micro-batch, a border of the pipeline and the end of a step meet.
+    """Drop from a configuration what each part of its step does not depend on.
 
-    A micro-batch meets the sharding where layers are gathered for it, and chunks where stages wait for their messages. Borders
-    meet neither the sharding nor what is computed again. What is sent once a step meets neither micro-batches nor chunks.
+    A micro-batch depends on sharding only where layers are gathered for it, and on chunks only where stages wait for messages.
+    Borders depend on neither sharding nor recomputation; what is sent once a step on neither micro-batches nor chunks.
     """
     unsharded = config._replace(shard=Shard())
     whole = config.layout._replace(virtual=1, stages=())
@@ -77,31 +73,26 @@ def views(config: ParallelConfig) -> Views:
 
 
 class PerStep(NamedTuple):
-    """What a stage does once a step: calls by what they hide under (a pass, all of compute, nothing), and the optimizer."""
+    """What a stage does once a step."""
 
-    back: PassBuckets
-    front: PassBuckets
-    free: tuple[PricedCall, ...]
-    bare: tuple[PricedCall, ...]
+    back: PassBuckets  # under the last backward pass
+    front: PassBuckets  # under the first forward pass
+    free: tuple[PricedCall, ...]  # under all compute
+    bare: tuple[PricedCall, ...]  # under nothing
     optimizer_s: float
 
 
 class MicroBatch(NamedTuple):
-    """What every micro-batch does on a stage; ``hidden_s`` by wire and by whether it is in the backward pass, over the step."""
-
     times: StageTimes
     held: tuple[PricedCall, ...]
     passed: Pass
-    hidden_s: dict[tuple[str, bool], float]
+    hidden_s: dict[tuple[str, bool], float]  # over the step, by (wire, in the backward pass)
 
 
 def stage_step(
     config: ParallelConfig, views: Views, stage: PipelineStage, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()
 ) -> StageStep:
-    """A stage with every call priced and what of it is exposed.
-
-    What layouts have in common by their :class:`Views` is worked out once.
-    """
+    """A stage with its calls priced and their exposed time; what layouts share by :class:`Views` is worked out once."""
     times, held, passed, hidden = costs.shared(("micro-batch", views.micro_batch, stage),
                                                lambda: _micro_batch(views.micro_batch, stage, costs))  # fmt: skip
     behind = costs.shared(("step", views.step, stage, plain), lambda: _behind(views.step, stage, costs, plain))
@@ -166,10 +157,7 @@ def _passed(config: ParallelConfig, times: StageTimes, held: Sequence[PricedCall
 
 
 def _once(behind: PerStep, config: ParallelConfig, times: StageTimes, hidden: dict[tuple[str, bool], float]) -> list[PricedCall]:
-    """Calls of a step with what of them is exposed.
-
-    ``hidden`` is what hides before them, and on the same wires against them: two dimensions on one NIC add up.
-    """
+    """What hides already on the same wire takes from the cover: two dimensions on one NIC add up."""
     over, compute, m = config.overlap.overhead_s, times.all, config.micro_batches
     back, front = (
         sum(hidden.get((wire, backward), 0.0) for wire in buckets.wires) / m
@@ -184,10 +172,10 @@ def _once(behind: PerStep, config: ParallelConfig, times: StageTimes, hidden: di
 
 
 def covering_passes(config: ParallelConfig) -> int:
-    """Micro-batches under whose passes buckets run: one, and p where stages are interleaved.
+    """Micro-batches whose passes hide a chunk's gradients: one, or p where stages are interleaved.
 
-    The last p micro-batches pass a chunk before the next chunk has its turn, so that a chunk's gradients go out while p
-    micro-batches pass the others; NVIDIA NeMo, communication overlap: the granularity is a virtual pipeline stage.
+    The last p micro-batches all finish a chunk before the next chunk starts, so its gradients go out while p micro-batches run
+    the other chunks (NVIDIA NeMo, communication overlap).
     """
     return min(config.layout.pp, config.micro_batches) if config.pipeline.interleaved else 1
 
@@ -200,7 +188,6 @@ def _priced(call: Call, costs: CollectiveCostCache, config: ParallelConfig) -> P
 
 
 def _sent(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
-    """A call with its price, its busiest rank's load and its compression included."""
     if call.skew != 1:
         cost = cost.scaled(call.skew)._replace(energy_J=cost.energy_J)  # others send less
     if config.compression is None or not is_compressed(config.compression, call):
@@ -211,10 +198,7 @@ def _sent(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCal
 
 
 def _plain(one: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
-    """A collective that the job gives by itself, once a step.
-
-    Gradients and weights of dp hide as buckets do, a message between stages under all of compute; anything else is exposed.
-    """
+    """Gradients and weights of dp hide as buckets do, stage messages under all compute; anything else is exposed."""
     cost = costs.of(one.primitive, one.group, one.bytes, one.dimension) if one.time_s is None else given_time(one.time_s)
     hides: Hiding = "nothing"
     phase: Phase = "update"

@@ -1,4 +1,4 @@
-"""The whole step: pipeline, exposed gradients, optimizer, what is fixed, jitter; and the same with a free network."""
+"""A whole step: pipeline, exposed communication, optimizer, fixed time, jitter; and the same with a free network."""
 
 from __future__ import annotations
 
@@ -20,30 +20,23 @@ JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
 
 
 class StepPart(NamedTuple):
-    """A part of a step: seconds that hide under compute, and those that the step takes longer for it."""
-
     name: str
     hidden_s: float
-    exposed_s: float
+    exposed_s: float  # seconds added to the step
 
 
 class TrainingStep(NamedTuple):
-    """A step: ``slowest`` sets the pipeline's pace, ``last`` has most to do after it. Exposed parts sum to ``step_s``.
-
-    ``paced`` are the calls of which those parts consist.
-    """
-
     step_s: float
     control_s: float
-    parts: tuple[StepPart, ...]
+    parts: tuple[StepPart, ...]  # their exposed seconds sum to ``step_s``
     stages: tuple[StageStep, ...]
-    slowest: StageStep
-    last: StageStep
-    paced: tuple[PricedCall, ...]
+    slowest: StageStep  # sets the pipeline's pace
+    last: StageStep  # has most to do after it
+    paced: tuple[PricedCall, ...]  # the calls in the parts
 
 
 class StepTime(NamedTuple):
-    """How long a step takes and why, before anybody sorts it by parts: ``jitter`` is a share of it."""
+    """A step before it is sorted into parts."""
 
     step_s: float
     control_s: float
@@ -52,15 +45,10 @@ class StepTime(NamedTuple):
     last: StageStep
     pipeline_s: float
     fixed_s: float
-    jitter: float
+    jitter: float  # share of the step
 
 
 def step_time(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()) -> StepTime:
-    """How long a step of a job takes on a fabric.
-
-    Raises:
-        ColltoolError: a group that does not fit the fabric.
-    """
     where = pipeline_stages(config) if config.model is not None else (PipelineStage(0, 0, 0, embedding=True, head=True),)
     seen = views(config)
     by_kind = {stage.kind: stage_step(config, seen, stage, costs, plain) for stage in {one.kind: one for one in where}.values()}
@@ -86,11 +74,6 @@ def step_time(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[P
 
 
 def step_of(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()) -> TrainingStep:
-    """A step of a job on a fabric with its parts.
-
-    Raises:
-        ColltoolError: a group that does not fit the fabric.
-    """
     step_s, control_s, stages, slowest, last, pipeline, fixed, jitter = step_time(config, costs, plain)
     bubble = pipeline - config.micro_batches * slowest.passed.total_s
     paced = _paced(slowest, last, stages)
@@ -104,19 +87,11 @@ def step_of(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[Pla
         StepPart("jitter", 0.0, jitter * step_s),
     ]
     kept = tuple(part for part in parts if part.name == "compute" or abs(part.exposed_s) > 1e-15 or part.hidden_s)
-    return TrainingStep(
-        step_s=step_s,
-        control_s=control_s,
-        parts=kept,
-        stages=stages,
-        slowest=slowest,
-        last=last,
-        paced=paced,
-    )
+    return TrainingStep(step_s=step_s, control_s=control_s, parts=kept, stages=stages, slowest=slowest, last=last, paced=paced)
 
 
 def jitter_share(config: ParallelConfig) -> float:
-    """What waiting for the slowest rank adds: so much a doubling of devices beyond a node."""
+    """Waiting for the slowest rank: a share for each doubling of devices beyond a node."""
     if config.stack is None:
         return 0.0
     return config.stack.jitter * max(0.0, log2(max(1, config.layout.ranks) / JITTER_FROM))
@@ -127,7 +102,7 @@ def _pipeline(config: ParallelConfig, passes: Sequence[Pass]) -> float:
 
 
 def _paced(slowest: StageStep, last: StageStep, stages: Sequence[StageStep]) -> tuple[PricedCall, ...]:
-    """What a micro-batch sends on the slowest stage, the borders of the worst, what the last has to do once."""
+    """A micro-batch's calls on the slowest stage, the borders of the worst, and what the last sends once."""
     between = max(stages, key=lambda one: one.borders_s)
     taken = [one for one in slowest.sent if one.call.per not in ("step", "border")]
     taken += [one for one in (between if between.borders_s else slowest).sent if one.call.per == "border"]
@@ -152,25 +127,19 @@ _MOST_TRIES = 200
 
 
 class StepCalibration(NamedTuple):
-    """``factor``: times as long as the stack says everything computes; ``before_s``: the step without it."""
-
-    factor: float
-    before_s: float
+    factor: float  # times as long as the stack says
+    before_s: float  # the step without it
 
     @property
     def believable(self) -> bool:
-        """Whether a stack can be off by this; else something other than its speed is."""
+        """Whether a stack can be this far off; else something other than its speed is wrong."""
         return BELIEVED[0] <= self.factor <= BELIEVED[1]
 
 
 def calibrated(
     job: Job, config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...], now: TrainingStep
 ) -> StepCalibration | None:
-    """What makes the step the measured one; None where nothing was measured, or the speed is given already.
-
-    Raises:
-        ManyErrors: what the network and the fixed time take alone is longer already.
-    """
+    """What makes the step the measured one; None where nothing was measured, or the speed is given."""
     measured_s = job.measured_step_s
     if measured_s is None or config.stack is None or config.compute is not None or job.file.slower is not None:
         return None
@@ -186,7 +155,7 @@ def calibrated(
 
 
 def _root(off: Callable[[float], float], guess: float, close: float) -> float:
-    """Where a rising function passes zero: regula falsi, an end that stays halved (Illinois)."""
+    """Zero of a rising function by regula falsi, halving an end that stays (Illinois)."""
     low, below, high = 0.0, off(0.0), max(guess, 1.0)
     while (above := off(high)) < 0:
         low, below, high = high, above, 2 * high

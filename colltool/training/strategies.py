@@ -1,4 +1,4 @@
-"""Pipeline schedules, shardings of a replica and recomputation: a row each; a name of the schema without one fails at import."""
+"""Pipeline schedules, sharding modes and recomputation, a row each; a name of the schema without a row fails at import."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ R = TypeVar("R", bound=_Named)
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
-    """Rows by name.
-
-    Raises:
-        TypeError: ``names``, a Literal of the schema, has a name without a row, or lacks one.
-    """
+    """Rows by name; TypeError unless they are the names of a Literal of the schema."""
     found = {row.name: row for row in rows}
     if differ := set(get_args(names)) ^ set(found):
         raise TypeError(f"{', '.join(sorted(differ))}: named in the schema or in the rows alone")
@@ -32,7 +28,7 @@ def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
 
 
 class Sharding(NamedTuple):
-    """What of a replica is sharded, and who describes it; ``grouped``: over part of the replicas, copied across the others."""
+    """What of a replica is sharded; ``grouped``: over part of the replicas, copied across the others."""
 
     name: ShardMode
     optimizer: bool
@@ -55,11 +51,10 @@ SHARDINGS = rows_for(
         Sharding("hsdp", optimizer=True, gradients=True, weights=True, source=_FSDP, grouped=True),
     ],
 )
-"""Where weights are sharded, layers are gathered when they are needed."""
 
 
 class Recomputation(NamedTuple):
-    """What the backward pass computes again: ``layers`` from their inputs, or attention's ``core`` alone."""
+    """What the backward pass recomputes: ``layers`` from their inputs, or attention's ``core`` alone."""
 
     name: Recompute
     core: bool
@@ -82,20 +77,19 @@ DUALPIPE = "DeepSeek-V3 Technical Report, arXiv:2412.19437, table 2"
 
 
 class Pass(NamedTuple):
-    """One micro-batch on one stage with its exposed communication; ``weight_s``: the part of backward that waits for nobody."""
+    """One micro-batch on one stage with its exposed communication."""
 
     forward_s: float
     backward_s: float
-    weight_s: float = 0.0
+    weight_s: float = 0.0  # weight gradients: the part of backward that no other stage waits for
 
     @property
     def total_s(self) -> float:
-        """tau: forward and backward."""
         return self.forward_s + self.backward_s
 
 
 class InFlight(NamedTuple):
-    """Where activations are counted: m micro-batches, p stages of v chunks, and ``behind``: p - i on stage i."""
+    """m micro-batches on p stages of v chunks; ``behind``: p - i on stage i."""
 
     m: int
     p: int
@@ -104,31 +98,23 @@ class InFlight(NamedTuple):
 
 
 Idle = Callable[[Sequence[Pass], int], float]
-Requirement = Callable[["ParallelConfig"], Iterator[tuple[tuple[str, ...], str, str]]]
-"""What does not hold: key path, what was found, what fits."""
+Requirement = Callable[["ParallelConfig"], Iterator[tuple[tuple[str, ...], str, str]]]  # key path, what, fix
 
 
 class PipelineSchedule(NamedTuple):
-    """A row; it holds from two stages on: one has no bubble and keeps one micro-batch.
-
-    ``bubble_s``: seconds beside m passes of the slowest stage, from all passes and v. ``in_flight``: most micro-batches whose
-    activations of a whole stage are kept at once. ``requires``: of the layout; ``requires_batch``: once dp is known.
-    ``interleaved``: a stage has v chunks, every p-th of the model. ``folded``: two chunks, the model ends where it begins.
-    ``ends_as_layers``: the embedding and the head may take the place of a layer each. ``from_layout``: follows from v; the others
-    run only where a job names them. ``split``: the same with its weight gradients in the bubble.
-    """
+    """Holds from two stages on: a single stage has no bubble and keeps one micro-batch."""
 
     name: Schedule
-    bubble_s: Idle
-    in_flight: Callable[[InFlight], float]
+    bubble_s: Idle  # of all passes and v: seconds beyond m passes of the slowest stage
+    in_flight: Callable[[InFlight], float]  # most micro-batches whose activations a stage keeps at once
     source: str
-    requires: Requirement = lambda _: iter(())
-    requires_batch: Requirement = lambda _: iter(())
-    interleaved: bool = False
-    folded: bool = False
-    ends_as_layers: bool = True
-    from_layout: bool = False
-    split: Schedule | None = None
+    requires: Requirement = lambda _: iter(())  # of the layout
+    requires_batch: Requirement = lambda _: iter(())  # once dp is known
+    interleaved: bool = False  # v chunks a stage, every p-th of the model
+    folded: bool = False  # two chunks a stage; the model ends on the stage where it begins
+    ends_as_layers: bool = True  # embedding and head may each stand in for a layer
+    from_layout: bool = False  # follows from v; others run only where a job names them
+    split: Schedule | None = None  # the same with weight gradients in the bubble
     weight_copies: int = 1
     hides_experts: bool = False
 
@@ -139,7 +125,7 @@ def _others_s(passes: Sequence[Pass]) -> float:
 
 
 def _dualpipe_s(passes: Sequence[Pass], _: int) -> float:
-    """(p/2 - 1)(F&B + B - 3W), F&B of a forward and a backward that run at once: their sum here."""
+    """(p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken as their sum."""
     worst = max(passes, key=lambda one: one.total_s)
     return max(0.0, (len(passes) / 2 - 1) * (worst.total_s + worst.backward_s - 3 * worst.weight_s))
 
@@ -236,7 +222,6 @@ SCHEDULES = rows_for(
         ),
     ],
 )
-"""By name; a name of the schema without a row fails at import."""
 
 
 def default_schedule(virtual: int) -> Schedule:
@@ -244,6 +229,6 @@ def default_schedule(virtual: int) -> Schedule:
 
 
 def pipeline_s(schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: int = 1) -> float:
-    """Seconds of all micro-batches through all stages: m passes of the slowest, and the bubble."""
+    """All micro-batches through all stages: m passes of the slowest stage, and the bubble."""
     steady = micro_batches * max(one.total_s for one in passes)
     return steady if len(passes) == 1 else steady + SCHEDULES[schedule].bubble_s(passes, virtual)

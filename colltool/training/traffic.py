@@ -1,4 +1,4 @@
-"""All that a rank of a stage sends in a step: its layers' calls, gradients and weights, and what crosses the pipeline."""
+"""What a rank of a stage sends in a step: the calls of its layers, gradients and weights, pipeline borders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIED = "Megatron-LM: the embedding's gradient is summed over the first and the l
 
 
 def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
-    """Bytes in buckets: (bytes, count) of the full ones, and of what is left.
+    """Bytes in buckets: (bytes, count) of the full ones and of the rest.
 
     >>> buckets(70e6, 25e6)
     ((25000000.0, 2), (20000000.0, 1))
@@ -34,7 +34,7 @@ def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
 
 
 def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[float, int], ...]:
-    """So many tensors of one size in buckets, as :func:`buckets`: one goes out before the next tensor would overflow it.
+    """Equal tensors in buckets; a bucket goes out before the next tensor would overflow it.
 
     >>> tensor_buckets(1000, 1e6, 25e6), tensor_buckets(1000, 1e6, 25 * 2**20)
     (((25000000.0, 40),), ((26000000.0, 38), (12000000.0, 1)))
@@ -45,7 +45,7 @@ def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[floa
 
 
 def gradient_calls(send: CallBuilder) -> Iterator[Call]:
-    """Those of the dense weights over D c ranks, and those of experts over their own replicas."""
+    """Dense gradients are summed over D c ranks, those of experts over the replicas of an expert."""
     config = send.config
     if config.model is None:
         return
@@ -61,7 +61,6 @@ def gradient_calls(send: CallBuilder) -> Iterator[Call]:
 
 
 def norm_calls(send: CallBuilder) -> Iterator[Call]:
-    """The norm of all gradients: 4 bytes over all ranks."""
     ranks = send.config.layout.ranks
     if ranks > 1 and send.config.model is not None:
         everybody = RankGroup(((ranks, 1),))
@@ -69,7 +68,7 @@ def norm_calls(send: CallBuilder) -> Iterator[Call]:
 
 
 def _bucketed(send: CallBuilder, name: str, group: RankGroup, parameters: float) -> Iterator[Call]:
-    """DDP: an all-reduce of P_l in buckets. ZeRO-1 and 2: a reduce-scatter of the gradients, an all-gather of the weights."""
+    """DDP all-reduces gradients in buckets; ZeRO-1 and 2 reduce-scatter them and all-gather the weights."""
     config = send.config
     grads, weights = config.shard.grad_bytes, config.precision.param_bytes
     bucket = config.bucket_bytes(grads, group.ranks)
@@ -85,30 +84,21 @@ def _bucketed(send: CallBuilder, name: str, group: RankGroup, parameters: float)
 
 
 def _layered(send: CallBuilder) -> Iterator[Call]:
-    """FSDP: a layer is gathered for each pass, and its gradient scattered; what is not resharded is gathered once a step.
+    """FSDP gathers a layer for each pass and reduce-scatters its gradient; without resharding it gathers once a step.
 
-    HSDP: what a rank keeps of a layer's gradient is then summed over the shard groups, in the last backward pass of a step:
-    a call a layer, as soon as its reduce-scatter is done (PyTorch's ``_post_backward_hook``).
+    HSDP then all-reduces the shards across replicas in the last backward pass, a call a layer as soon as its reduce-scatter
+    is done (PyTorch's ``_post_backward_hook``).
     """
     config = send.config
+    hides: Hiding = "last backward" if config.overlap.dp else "nothing"
+    source = config.shard.row.source
     for per, layers, held in _units(send):
         for name, shards, replicas, parameters in _shard_groups(send, held):
             if shards.ranks > 1:
                 yield from _unit(send, per, layers, name, group=shards, parameters=parameters)
             if replicas.ranks > 1:
                 size = parameters / shards.ranks * config.shard.grad_bytes
-                hides: Hiding = "last backward" if config.overlap.dp else "nothing"
-                yield send.call(
-                    name,
-                    AR,
-                    replicas,
-                    size,
-                    per="step",
-                    phase="backward",
-                    each=layers,
-                    hides=hides,
-                    source=config.shard.row.source,
-                )
+                yield send.call(name, AR, replicas, size, per="step", phase="backward", each=layers, hides=hides, source=source)
 
 
 def _units(send: CallBuilder) -> Iterator[tuple[Per, int, RankParameters]]:
@@ -133,7 +123,7 @@ def _shard_groups(send: CallBuilder, held: RankParameters) -> Iterator[tuple[str
 
 
 def _unit(send: CallBuilder, per: Per, layers: int, name: str, *, group: RankGroup, parameters: float) -> Iterator[Call]:
-    """One unit's gathers and scatter, each micro-batch; once a step where it stays gathered."""
+    """Gathers and scatter of one FSDP unit: every micro-batch, or once a step where it stays gathered."""
     config = send.config
     shard = config.shard
     often: Per = per if shard.reshard else "step"
@@ -147,23 +137,20 @@ def _unit(send: CallBuilder, per: Per, layers: int, name: str, *, group: RankGro
 
 
 def pipeline_calls(send: CallBuilder) -> Iterator[Call]:
-    """b s h w / c, a t-th of it with sequence parallelism, over each border each way; the worst neighbours set the time.
-
-    With virtual stages the last stage hands over to the first one's next chunk.
-    """
+    """b s h w / c over each border each way, a t-th of it with sequence parallelism; the slowest pair sets the time."""
     config = send.config
     model, layout = config.model, config.layout
     if layout.pp == 1 or model is None or model.shape is None:
         return
     size = config.tokens_outside * model.shape.hidden * config.precision.activation_bytes
     hides: Hiding = "steady pipeline" if config.overlap.pp else "nothing"
-    group, closed = layout.group("pp"), layout.virtual > 1 and not config.folded
+    group, closed = layout.group("pp"), layout.virtual > 1 and not config.folded  # last stage to the first one's next chunk
     for phase in ("forward", "backward"):
         yield send.call("pp", P2P, group, size, per="border", phase=phase, hides=hides, source=NARAYANAN, closed=closed)
 
 
 def tied_calls(send: CallBuilder) -> Iterator[Call]:
-    """The gradient of an embedding that is also the head: an all-reduce of V h / t between the first and the last stage."""
+    """A tied embedding's gradient: an all-reduce of V h / t between the first and the last stage."""
     config = send.config
     model, layout = config.model, config.layout
     if layout.pp == 1 or model is None or model.shape is None or not model.shape.tied:
@@ -178,20 +165,15 @@ def tied_calls(send: CallBuilder) -> Iterator[Call]:
 
 Rows = tuple[Callable[[CallBuilder], Iterator[Call]], ...]
 
-OFTEN: Rows = (layer_calls,)
+OFTEN: Rows = (layer_calls,)  # every micro-batch
 BORDERS: Rows = (pipeline_calls,)
-GRADIENTS: Rows = (gradient_calls,)
+GRADIENTS: Rows = (gradient_calls,)  # every micro-batch or once a step, by sharding
 ONCE: Rows = (tied_calls, norm_calls)
 ROWS: Rows = OFTEN + BORDERS + GRADIENTS + ONCE
-"""The rows of the table of traffic, each a function of one stage: sent every micro-batch, over the borders of the pipeline, by
-data parallelism every micro-batch or once a step as it is sharded, and once a step."""
 
 
 def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS) -> tuple[Call, ...]:
-    """The collectives of a rank of a stage, in the order of the table, without those that never happen or send no byte.
-
-    Calls that differ in nothing are one record with their numbers summed.
-    """
+    """The collectives of one rank of a stage; equal calls are merged, empty ones dropped."""
     send = CallBuilder(config, stage)
     found: dict[tuple[object, ...], Call] = {}
     for one in (call for row in rows for call in row(send) if call.calls and call.bytes > 0.5):

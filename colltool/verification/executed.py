@@ -24,29 +24,20 @@ from colltool.verification.on_links import TimedLinks
 from colltool.verification.results import COUNTS_ONLY, Verdict
 
 _SAME, _SAME_TIME, _CLOSE = 1e-9, 1e-6, 0.01
-Timed = tuple[Verdict, str, tuple[float, float] | None]
-"""A verdict, what is to be said of it, and (price, executed) seconds."""
+Timed = tuple[Verdict, str, tuple[float, float] | None]  # verdict, remark, (price, executed) seconds
 
 
 class Counts(NamedTuple):
-    """n_α and n_β, of a formula or of an execution."""
-
     n_alpha: float
     n_beta: float
 
 
 class Seconds(NamedTuple):
-    """An execution in seconds.
+    """An execution in seconds."""
 
-    Args:
-        alpha_s: of the farthest message of each step, added up.
-        carried_s: bytes, every step waiting for its busiest port, link or uplink; of streams of the busiest of all.
-        busiest_s: bytes of the busiest port, link or uplink, whoever waits: what no order of the same messages undercuts.
-    """
-
-    alpha_s: float
-    carried_s: float
-    busiest_s: float
+    alpha_s: float  # of the farthest message of each step, added up
+    carried_s: float  # bytes, every step waiting for its busiest port, link or uplink; of streams the busiest of all
+    busiest_s: float  # bytes of the busiest, whoever waits: no order of the same messages undercuts it
 
     @property
     def total_s(self) -> float:
@@ -54,16 +45,14 @@ class Seconds(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """What a run showed; ``busiest`` is the largest total on one port or link, in units of M."""
-
     outcome: Outcome
     counts: Counts
-    busiest: float
+    busiest: float  # the largest total on one port or link, in units of M
     streamed: bool
 
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
-    """Run the schedule of a registered algorithm on ports, or on the links of its lattice or full mesh."""
+    """Run a registered algorithm's schedule on ports, or on the links of its lattice or full mesh."""
     program, network = _ready(row, group, segments)
     outcome = run(program, network.carry)
     hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
@@ -86,7 +75,7 @@ def _ready(row: Algorithm, group: Group, segments: int) -> tuple[Program, Networ
 
 
 def network_for(group: Group, servers: int = 0) -> Network:
-    """What carries the messages of a group: links of a lattice or full mesh, else a port for every rank and server."""
+    """The links of a lattice or full mesh, else a port for every rank and server."""
     return Network(links_of(group.joined_by, group.ranks + servers, group.axes))
 
 
@@ -115,7 +104,7 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
 
 
 def _met(placed: PlacedGroup) -> tuple[DistanceClass, ...]:
-    """The distance classes of a tier that pairs of the group fall in."""
+    """The distance classes that the group's pairs fall in."""
     (span,) = placed.spans
     classes = capabilities_of(span.tier).classes
     return classes[: 1 + sum(span.occupancy.members(one.group) < span.endpoints for one in classes[:-1])]
@@ -127,7 +116,7 @@ def _seconds(timed_links: TimedLinks, program: Program, size: float) -> Seconds:
 
 
 def formula(row: Algorithm, group: Group, segments: int) -> Counts:
-    """n_α and n_β by the registered formula, a pipelined one at P segments."""
+    """By the registered formula, a pipelined one at P segments."""
     schedule = row.schedule(group)
     if all(terms.fill is None for terms in schedule):
         return Counts(total_n_alpha(schedule), total_n_beta(schedule))
@@ -136,19 +125,15 @@ def formula(row: Algorithm, group: Group, segments: int) -> Counts:
 
 
 class Composed(NamedTuple):
-    """A composition, executed: for each tier, innermost first, the counts (of its formulas, executed); and the seconds."""
+    """A composition, executed."""
 
     outcome: Outcome
-    tiers: list[tuple[Counts, Counts]]
+    tiers: list[tuple[Counts, Counts]]  # of each, innermost first: (by formula, executed)
     seconds: Seconds
 
 
 def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, size: float) -> Composed:
-    """Run a composition.
-
-    Raises:
-        ValueError: a phase that has no schedule over endpoints alone.
-    """
+    """Run a composition; ValueError where a phase has no schedule over endpoints alone."""
     program, network = _on_tiers(placed, costed, segments, readings)
     timed_links = TimedLinks(placed, network.groups, program.nodes)
 
@@ -192,7 +177,7 @@ def _cut(pipeline: Pipeline, segments: int) -> Counts:
 
 
 def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[Verdict, str]:
-    """The verdict on counts, and in words what the formula idealises where they differ."""
+    """The verdict on counts, and what the formula idealises where they differ."""
     over = [c > f + _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
     under = [c < f - _SAME * max(1.0, f) for f, c in zip(wanted, counted, strict=True)]
     if not any(over) and not any(under):
@@ -209,10 +194,10 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
 
 
 def timed(verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str, size: float) -> Timed:
-    """The verdict with the seconds in view, what is to be said of them, and (price, executed).
+    """The verdict with the seconds in view, a remark on them, and (price, executed).
 
     Counts alone prove no price. A price below what the busiest port, link or uplink takes is a mismatch, whatever the counts;
-    that steps wait for their slowest pair is a remark, but proves no price over several tiers where it is more than a percent.
+    steps that wait for their slowest pair are a remark, but over several tiers more than a percent leaves the price idealised.
     """
     if isinstance(took, str):
         return COUNTS_ONLY if verdict == "proved" else verdict, took, None

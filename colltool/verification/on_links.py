@@ -1,7 +1,6 @@
-"""What a schedule takes in seconds: its messages on the ports, links and uplinks of every tier that a group spans.
+"""What a schedule takes in seconds, on the ports, links and uplinks of every tier that a group spans.
 
-A message travels on the outermost tier on which its ends stand apart, from the sender's own port or link there. Contention is
-left out, oversubscription counts. Written from the fabric, not from prices: what charges say is held against it.
+Contention is left out, oversubscription counts. Written from the fabric, not from prices: it is what prices are held against.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from colltool.schedules.network import Network
 
 
 class TimedLinks(Network):
-    """Loads in seconds for each byte of M; ``alpha_s`` adds up the longest latency of every step.
+    """Loads in seconds per byte of M; ``alpha_s`` adds up the longest latency of every step.
 
     Args:
         placed: a packed group; ranks are its members, innermost tier fastest.
         groups: one for each tier it spans, as the phases of a composition see them.
-        nodes: members, and ranks beside them on the ports of a single tier that come after.
+        nodes: members and, on a single tier, the servers or padding after them.
     """
 
     def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int) -> None:
@@ -35,7 +34,7 @@ class TimedLinks(Network):
         self.tiers = [_links_of_tier(placed, groups, k, nodes) for k in range(len(placed.spans))]
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
-        """Seconds on every resource of every tier."""
+        """Seconds on every resource; a message travels on the outermost tier that separates its ends."""
         outermost = np.full(len(src), -1)
         for number, tier in enumerate(self.tiers):
             outermost[src // tier.inside != dst // tier.inside] = number
@@ -51,7 +50,7 @@ class TimedLinks(Network):
 
 
 def _links_of_tier(placed: PlacedGroup, groups: Sequence[Group], k: int, nodes: int) -> LinkModel:
-    """A link model of the part of a tier that the group takes: uplinks are those of its own members."""
+    """The part of a tier that the group takes: uplinks are those of its own members."""
     span = placed.spans[k]
     tier, inside, rate = capabilities_of(span.tier), span.ranks_inside, span.tier.bandwidth * span.tier.ports
     endpoints = -(-nodes // inside) if k == len(placed.spans) - 1 else span.endpoints

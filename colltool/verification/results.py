@@ -10,18 +10,12 @@ from colltool.estimate.results import Infeasible
 from colltool.schedules.trace import Trace
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""From the best to the worst."""
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
 COUNTS_ONLY: Verdict = "counts only"
 
 
 class Verified(NamedTuple):
-    """One algorithm, executed. Counts are (formula, executed); ``verdict`` is one of :data:`VERDICTS`.
-
-    ``time_s`` are (price, executed) seconds at the size asked for, without the launch overhead; None where no more than counts
-    can be compared, and the note says why.
-    ``spec`` is the text that ``--algorithm`` takes; ``trace`` every step, where asked for.
-    """
+    """One algorithm, executed; pairs are (formula or price, executed)."""
 
     primitive: Primitive
     algorithm: str
@@ -32,9 +26,9 @@ class Verified(NamedTuple):
     n_beta: tuple[float, float]
     post_condition: bool
     note: str
-    time_s: tuple[float, float] | None = None
-    spec: str = ""
-    trace: Trace | None = None
+    time_s: tuple[float, float] | None = None  # without the launch overhead; None: only counts compare, and the note says why
+    spec: str = ""  # as ``--algorithm`` takes it
+    trace: Trace | None = None  # every step, where asked for
 
     @property
     def ranks(self) -> int:
@@ -43,7 +37,7 @@ class Verified(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verification(Result):
-    """Every algorithm that was executed, and those without a schedule, with the reason."""
+    """Every algorithm that was executed, and those that were not, with the reason."""
 
     subject: ClassVar[str] = "verify"
     results: tuple[Verified, ...]

@@ -1,10 +1,9 @@
-"""One slow rank: what each schedule loses when all ports and links of one of its ranks run at a share of their bandwidth.
+"""One slow rank: what a schedule loses when all ports and links of one rank run at a share of their bandwidth.
 
-Every schedule is executed as ``verify`` does it, step by step: a step takes as long as its busiest port or link, or as the
-busiest of the slow rank, of load over share, where that is longer; of a stream of segments the sums over all steps count. The
-slow rank is the worst that there is: a leaf of a tree slows only the steps that it is in. What every rank does alike (rings,
-exchanges of all with all) needs no execution. Latency is left alone, and where uplinks are the bottleneck, the port hides
-behind them.
+Schedules are executed as ``verify`` does: a step takes as long as its busiest port or link, or the slow rank's busiest at its
+share if that is longer; of a stream of segments the sums over all steps count. The slow rank is the worst that there is: a leaf
+of a tree slows only its own steps. What every rank does alike (rings, exchanges of all with all) needs no execution. Latency
+stays, and where uplinks are the bottleneck the port hides behind them.
 """
 
 from __future__ import annotations
@@ -36,24 +35,19 @@ from colltool.schedules.program import effort, maker
 from colltool.verification.executed import network_for
 
 SEGMENTS = 16
-MOST_WORK = 20_000_000
-"""Messages of a schedule that are followed: seconds of work."""
-
-_ALIKE = (Ring, Peers, AllPeers, Pair)
-"""Routes on which every rank that takes part sends as much as any other in each step."""
-_STANDS_FOR = {"multi-rail-chain": "chain"}
-"""What runs the schedule of another over more links."""
+MOST_WORK = 20_000_000  # messages of a schedule that are followed: seconds of work
+_ALIKE = (Ring, Peers, AllPeers, Pair)  # routes on which all ranks that take part send as much in each step
+_STANDS_FOR = {"multi-rail-chain": "chain"}  # runs the schedule of another over more links
 
 
 class _PhaseRun(NamedTuple):
-    """One phase of a schedule: what runs on which group, over which distances; ``inside`` ranks stand behind each endpoint, the
-    first of which alone takes part where ``leaders``; ``parts`` are its charges."""
+    """One phase of a schedule."""
 
     row: Algorithm
     group: Group
     reach: PathClasses
-    inside: int
-    leaders: bool
+    inside: int  # ranks behind each endpoint
+    leaders: bool  # only the first rank behind each endpoint takes part
     parts: tuple[CostTerm, ...]
 
 
@@ -63,12 +57,7 @@ class UnknownCost(Exception):
 
 def with_slow_rank(rows: Sequence[AlgorithmEstimate], share: float, fabric: Fabric, primitive: Primitive, group: AnyGroup,
                    readings: Readings) -> tuple[AlgorithmEstimate, ...]:  # fmt: skip
-    """Rows of one size, each with what it takes where one rank runs at a share of its bandwidth.
-
-    Args:
-        rows: of a price of ``primitive`` on ``group`` of ``fabric`` under ``readings``.
-        share: of the bandwidth that is left to all ports and links of the slow rank, above 0 and at most 1.
-    """
+    """Rows of one size, each with what it takes when one rank runs at ``share`` of its bandwidth, above 0 and at most 1."""
     listed = candidates_for(fabric, group, primitive, readings)
     return tuple(replace(row, slow=_slowed(row, float(row.bytes), share, listed)) for row in rows)
 
@@ -96,7 +85,7 @@ def _slower(part: CostTerm, factor: Any) -> CostTerm:
 
 
 def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[Any]:
-    """For each part how many times longer its bytes take: a number, or one for each rank that may be slow, shape (N,)."""
+    """How many times longer each part's bytes take: a number, or an array over the slow rank, shape (N,)."""
     left = list(costed.parts)
     for run in _runs(costed, placed):
         mine, left = left[: len(run.parts)], left[len(run.parts) :]
@@ -111,7 +100,7 @@ def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[A
 
 
 def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[float]:
-    """Where all ranks do alike, and wait for the slow one in each step: as if every port had that share. Uplinks keep theirs."""
+    """Where all ranks do alike and so wait for the slow one: as if every port had its share. Uplinks keep theirs."""
     levels, peers = (
         tuple(level._replace(eta_beta=level.eta_beta * share) for level in several)
         for several in (run.reach.levels, run.reach.peer_levels)
@@ -124,7 +113,7 @@ def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[flo
 
 
 def _bounded(run: _PhaseRun, ports: Any) -> list[Any]:
-    """For each part how much longer it takes when its ports take so much longer; its oversubscribed uplinks stay as they are."""
+    """How much longer each part takes when its ports take ``ports`` times as long; oversubscribed uplinks stay as they are."""
     found = []
     for part in run.parts:
         own, port = part.cost, _port_beta(part, run.reach)
@@ -139,7 +128,7 @@ def _port_beta(part: CostTerm, reach: PathClasses) -> float:
 
 
 def _runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
-    """The phases of a schedule in order; a flat one is one."""
+    """The phases of a schedule in order; a flat one has one."""
     primitive, choice, readings = costed.primitive, costed.choice, costed.readings
     if choice.base not in [row.name for row in compositions(primitive)]:
         group, reach = flat_group(placed, readings)
@@ -160,7 +149,7 @@ def _runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
 
 
 def _spread(ratios: Any, run: _PhaseRun, ranks: int) -> Any:
-    """Of every rank of the whole group what its place in the phase's group says; 1 for those that it does not need."""
+    """For every rank of the whole group what its place in the phase's group says; 1 for those that it does not need."""
     if not is_array(ratios) and not run.leaders:
         return ratios
     import numpy as np
@@ -173,11 +162,7 @@ def _spread(ratios: Any, run: _PhaseRun, ranks: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> Any:
-    """Time of the ports with each rank slow over that with none, shape (N,).
-
-    Raises:
-        UnknownCost: no schedule, or one of too many messages.
-    """
+    """Time of the ports with each rank slow over that with none, shape (N,); raises :class:`UnknownCost`."""
     import numpy as np
 
     name = _STANDS_FOR.get(row.name, row.name)

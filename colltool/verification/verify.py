@@ -1,4 +1,4 @@
-"""``verify``: execute the schedule of every algorithm and hold its formula against what was counted."""
+"""``verify``: execute every algorithm's schedule and hold its formula against what was counted."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -25,27 +25,22 @@ from colltool.verification.executed import Counts, composed, composed_trace, fla
 from colltool.verification.results import VERDICTS, Verification, Verified
 
 SEGMENTS, TRACED_SEGMENTS = 16, 2
-_QUICK = 512
-"""Ranks whose proofs take seconds."""
-MOST_MESSAGES = 40_000_000
-"""Beyond it a schedule takes minutes and gigabytes; its formula says nothing new there."""
-
-MOST_TRACED = 8
-"""Ranks whose steps fit on a page."""
+_QUICK = 512  # ranks whose proofs take seconds
+MOST_MESSAGES = 40_000_000  # beyond it a schedule takes minutes and gigabytes; its formula says nothing new there
+MOST_TRACED = 8  # ranks whose steps fit on a page
 
 
 class _GroupRun(NamedTuple):
-    """What the executions on one group share: ``size`` is M in bytes, ``segments`` the P of pipelined algorithms, ``trace``
-    whether every step is written down, ``vectors`` the numbers that it runs on."""
+    """What the executions on one group share."""
 
     placed: PlacedGroup
     group: Group
     reach: PathClasses
     readings: Readings
-    size: float
-    segments: int
-    trace: bool
-    vectors: Vectors
+    size: float  # M in bytes
+    segments: int  # P of pipelined algorithms
+    trace: bool  # write down every step
+    vectors: Vectors  # the numbers that it runs on
 
 
 def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
@@ -54,13 +49,11 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
     """Execute every algorithm that runs on a group, and the textbook choice of each composition.
 
     Args:
-        fabric, group: who sits where, as :func:`colltool.estimate.groups.place` takes it; its ports carry the schedules.
-        primitives: which collectives.
         size: M in bytes, for the times.
-        segments: P of pipelined algorithms; when None 16, of a trace 2.
+        segments: P of pipelined algorithms; None: 16, or 2 for a trace.
         names: only these algorithms.
         trace: write down every step.
-        vectors: of a trace, the numbers that each rank starts with, or ``example``; its messages and holdings then carry values.
+        vectors: for a trace, the numbers that each rank starts with, or ``example``; its messages and holdings then carry values.
 
     Raises:
         ColltoolError: a group that does not fit, nothing of that name runs there, or not one vector a rank.
@@ -89,7 +82,6 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
 
 
 def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
-    """Every name must be an algorithm or a composition of one of the primitives."""
     for name in names:
         base = parse_choice(name).base
         known = [row.name for p in primitives for row in [*algorithms(p), *on_request()] if row.primitive is p] + [
@@ -114,7 +106,7 @@ def _each(run: _GroupRun, primitive: Primitive, names: Sequence[str]) -> Iterato
 
 
 def _rows(primitive: Primitive, group: Group, names: Sequence[str]) -> Iterator[tuple[Algorithm, Group]]:
-    """What is to be executed: all that can run or, of any, what is named, with the group as it sees it."""
+    """What to execute: all that can run or, if any are named, those; each with the group as it sees it."""
     for row in [*algorithms(primitive), *(row for row in on_request() if row.primitive is primitive)]:
         for choice in map(parse_choice, names):
             if choice.base == row.name:
@@ -174,7 +166,7 @@ def _flat(row: Algorithm, run: _GroupRun) -> Verified:
 
 
 def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
-    """A composition, tier by tier: the worst verdict counts, the counts are summed over the tiers."""
+    """A composition: the worst tier's verdict, the counts added up over the tiers."""
     placed, segments, readings, size = run.placed, run.segments, run.readings, run.size
     if placed.ranks**2 > MOST_MESSAGES:
         return Infeasible(_called(costed.title, costed.primitive), f"{placed.ranks} ranks are too many to execute")

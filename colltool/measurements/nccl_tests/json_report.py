@@ -1,4 +1,4 @@
-"""The JSON report of nccl-tests (-J): the same run as its text, with numbers at full precision."""
+"""The JSON report of nccl-tests (-J): the same as its text, with numbers at full precision."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def recognises(log: Log) -> bool:
 def read(log: Log, stated: UserHints) -> ParsedLog:
     text, file = log.text().lstrip("\ufeff"), log.file
     try:
-        # Numbers stay text: their digits say how exact they are.
-        report = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+        report = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)  # the digits say how exact numbers are
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         what = f"is not a complete JSON document: {getattr(error, 'msg', 'nested too deeply')}"
@@ -65,8 +64,7 @@ def _run(report: _Json, file: str) -> TestRun:
         run.started = _plain(args[0])
     config = report.get("config")
     config = config if isinstance(config, dict) else {}
-    threads, gpus = _count(config.get("nthreads")), _count(config.get("ngpus"))
-    run.per_process = threads * gpus
+    run.per_process = _count(config.get("nthreads")) * _count(config.get("ngpus"))
     code = _count(report.get("nccl_version"))
     run.library_version = spelled(code) if code > 1000 else ""
     run.devices = list(_devices(report.get("devices") or config.get("devices"), run.per_process))
@@ -74,7 +72,7 @@ def _run(report: _Json, file: str) -> TestRun:
 
 
 def _devices(listed: object, per_process: int) -> Iterator[Device]:
-    """A device for every rank. nccl-tests writes only the first of each process, whatever nthreads and ngpus are."""
+    """A device per rank: nccl-tests writes only the first of each process, whatever nthreads and ngpus are."""
     devices = [_device(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     first_only = all(one.rank % (per_process or 1) == 0 for one in devices)
     for one in devices:
@@ -87,7 +85,7 @@ def _device(one: _Json) -> Device:
 
 
 def _plain(value: object) -> str:
-    """A value as text that any terminal can show: JSON may escape halves of characters."""
+    """As ASCII: JSON may escape lone surrogates, which no terminal can show."""
     return str(value)[:200].encode("ascii", "replace").decode()
 
 
@@ -118,7 +116,7 @@ def _cells(half: _Json) -> dict[str, str]:
 
 
 def _lines_of(text: str, results: int) -> list[int]:
-    """The line of every result, where each has its size exactly once; else 1: nccl-tests writes a single line."""
+    """The line of each result by its size key; all 1 where these do not match (nccl-tests writes a single line)."""
     ends = [match.start() for match in _SIZE_KEY.finditer(text)]
     if len(ends) != results:
         return [1] * results

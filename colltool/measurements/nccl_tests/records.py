@@ -1,4 +1,4 @@
-"""A run of nccl-tests as timings: its collective, ranks and nodes, checked against its own numbers and the caller."""
+"""A run of nccl-tests as timings, checked against its own numbers and the caller's."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from colltool.measurements.nccl_tests.table import EITHER, IN, OUT, Cells, Devic
 
 
 class NotModelled(ColltoolError):
-    """A run that is no measurement of one of the seven primitives; an error only where the file holds nothing else."""
+    """A run of something other than the seven primitives; an error only if the file holds nothing else."""
 
 
 def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note]]:
-    """The rows of a run, in SI units, with everything checked that can be checked."""
+    """The usable rows of a run, with everything checked that can be, and notes on the others."""
     name = _name(run)
     primitive = _primitive(name, run, stated)
     chosen, notes = used_rows(run, stated.in_place)
@@ -75,7 +75,7 @@ def _timing(run: TestRun, half: UsedRow, primitive: Primitive, ranks: int, nodes
 
 
 def _name(run: TestRun) -> str:
-    """The collective as the program announced itself, else as the command lines above it name one program, else empty."""
+    """The program as it announced itself, else the only one that command lines above name, else empty."""
     return run.started or (next(iter(run.mentions)) if len(run.mentions) == 1 else "")
 
 
@@ -129,16 +129,10 @@ _AGREES = 0.05  # of the time that size/algbw gives
 
 
 class UsedRow(NamedTuple):
-    """The half of a row that is used.
+    """The half of a row (in-place or out-of-place) that is used.
 
-    Args:
-        row: which.
-        dtype, label: of its elements; of the half.
-        size: bytes.
-        seconds: as its time column has it.
-        algbw_seconds: as size/algbw gives it; None where algbw has too few digits.
-        consistent: whether time x algbw is the size, within rounding; None where algbw has too few digits to say.
-        ratio: busbw/algbw; None where one was not printed.
+    ``algbw_seconds`` is size/algbw, ``consistent`` whether that agrees with the time within rounding; both are None where algbw
+    has too few digits. ``ratio`` is busbw/algbw, None where one is missing.
     """
 
     row: TableRow
@@ -152,7 +146,7 @@ class UsedRow(NamedTuple):
 
 
 def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
-    """The wanted half of every row, or the other where that one was not printed."""
+    """The wanted half of every row, or the other one where that was not printed."""
     wanted, other = (IN, OUT) if in_place else (OUT, IN)
     # One half in every row and no blank: rccl-tests -O 0. In one row alone it is where the log was cut.
     only_half = len(run.rows) > 1 and all(EITHER in row.cells().halves for row in run.rows)
@@ -212,7 +206,7 @@ def _check_result(half: dict[str, str], dtype: str) -> None:
 
 
 def _timed(run: TestRun, chosen: list[UsedRow], notes: list[Note]) -> list[UsedRow]:
-    """Halves with the time of the collective. ``cputime`` (-C 1) is what the launch took; algbw still tells the real time."""
+    """Rows with the collective's own time. ``cputime`` (-C 1) is only the launch; algbw still gives the real time."""
     if run.time == "time" or (all(one.consistent is not False for one in chosen) and any(one.consistent for one in chosen)):
         for one in chosen:
             if one.consistent is False:

@@ -1,4 +1,4 @@
-"""The table of nccl-tests and rccl-tests: columns by the name line, and the cells of a row under them."""
+"""The table of nccl-tests and rccl-tests: columns by the header line, and the cells of a row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 
 
 class Cells(NamedTuple):
-    """A row cut into cells: its size and element type as printed, and of each half, by label, the columns with their text."""
+    """A row's size and dtype as printed, and for each half, by label, its columns and their text."""
 
     size: str
     dtype: str
@@ -30,14 +30,8 @@ class Cells(NamedTuple):
 
 
 class TableRow(NamedTuple):
-    """A row of a table, cut into cells when it is used and not before: a log of a million rows takes no more than its text.
-
-    Args:
-        number: of its line.
-        content: of the row, which ``cut`` takes apart.
-        joined: of pieces on several lines.
-        item: what tells it from other rows of the same line, in JSON.
-    """
+    """A row, cut into cells only when used, so that a log of a million rows takes no more memory than its text. ``joined``:
+    pieced together from several lines. ``item``: its path in a JSON report."""
 
     number: int
     content: Any
@@ -50,17 +44,9 @@ class TableRow(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The columns of a table, as its name line lists them.
-
-    Args:
-        line: of the name line.
-        names: from ``size`` on, without ``#``.
-        labels: of the halves, in order.
-        starts: where each half starts in ``names``.
-        width: columns of a half.
-        values: of a full row: a timestamp is a date and a time of day.
-        without_redop: whether a row may leave one cell blank: old tests without a reduction have a column for it.
-    """
+    """A table's columns. ``starts``: where each half starts in ``names``, ``width``: its columns. ``values``: of a full row,
+    where a timestamp counts as two. ``without_redop``: rows may leave the redop cell blank, as old tests without a reduction
+    do."""
 
     line: int
     names: tuple[str, ...]
@@ -75,7 +61,7 @@ class Columns(NamedTuple):
         return self.names[self.starts[0]]
 
     def words(self, text: str) -> list[str]:
-        """A row's values, one a column; old tests without a reduction leave the cell blank."""
+        """A row's values, one per column."""
         words = text.split(None, self.values + 1)
         if self.without_redop and len(words) > 3 and rounding_interval(words[3]) is not None:
             words.insert(3, "")
@@ -98,7 +84,7 @@ class Columns(NamedTuple):
 
 
 def columns(text: str, above: str, line: int, file: str) -> Columns | None:
-    """The columns that a name line lists, or None for any other line. ``above`` is the line before, which labels the halves."""
+    """The columns of a header line, None for any other line; ``above`` is the line before, which labels the halves."""
     if "algbw" not in text:
         return None
     words = [word.lstrip("#") for word in text.split()]
@@ -131,7 +117,7 @@ def _labels(above: str, halves: int) -> tuple[str, ...]:
 
 
 def check_unit(text: str, line: int, file: str) -> None:
-    """Refuse a table that gives its times in another unit than us, by the line of units below the names."""
+    """Refuse a table whose unit line gives times in another unit than us."""
     _, bytes_, units = text.partition("(B)")
     unit = _OTHER_UNIT.search(units) if bytes_ else None
     if unit:
@@ -139,15 +125,14 @@ def check_unit(text: str, line: int, file: str) -> None:
 
 
 class Pieces:
-    """The row that is being read: NCCL's messages break rows in the middle, and the rest follows on a later line."""
+    """The row being read: NCCL messages may break it in the middle, and the rest follows on a later line."""
 
     def __init__(self, layout: Columns, number: int, head: str) -> None:
         self.layout = layout
         self.number = number
         self.text = head
         self.joined = False
-        self.missing = layout.values - len(layout.words(head))
-        """How many values the row still lacks; negative for too many."""
+        self.missing = layout.values - len(layout.words(head))  # negative: too many
 
     def add(self, text: str) -> bool:
         words = text.split(None, max(self.missing, 0))
@@ -159,7 +144,6 @@ class Pieces:
         return True
 
     def row(self) -> TableRow:
-        """The row, whole."""
         if self.missing < 0:
             raise UnusableRow("more values than columns")
         if self.missing and not self.layout.lacks_a_half(self.missing):
@@ -168,7 +152,7 @@ class Pieces:
 
 
 def row_head(text: str) -> str | None:
-    """A row from its first cell on, wherever in the line a launcher's prefix lets it start; None for any other line."""
+    """A row from its first cell on, behind any launcher prefix; None for any other line."""
     head = _HEAD.search(text)
     if head is None:
         return None
@@ -188,16 +172,11 @@ class Device(NamedTuple):
 
 @dataclass
 class TestRun:
-    """What the report of one run says, line by line.
+    """What the report of one run says.
 
-    Args:
-        file: as the user named it.
-        started: the program as it announces itself; ``mentions`` are programs that are named before its table.
-        devices_cut: whether a Rank line is broken, so that their number says nothing.
-        per_process: ranks of a process, nThread x nGpus; 0 where the report does not say.
-        table: the line of its name line; 0 while there is none.
-        rows, bad: those of its tables, and rows that cannot be read, with the reason.
-        time: what the time column is called.
+    ``started``: the program as it announces itself; ``mentions``: programs named above the table. ``devices_cut``: a Rank line is
+    broken, so their number is unknown. ``per_process``: nThread x nGpus, 0 if unknown. ``table``: line of the header, 0 without
+    one.
     """
 
     file: str
@@ -227,6 +206,6 @@ class TestRun:
 
 
 def spelled(code: int) -> str:
-    """NCCL's version code as people write it: 22902 is 2.29.2, and before 2.9 2804 was 2.8.4."""
+    """NCCL's version code as text: 22902 is 2.29.2, and before 2.9 2804 was 2.8.4."""
     major = 10000 if code >= 10000 else 1000
     return f"{code // major}.{code % major // 100}.{code % 100}"

@@ -1,4 +1,4 @@
-"""Logs of nccl-tests and rccl-tests, of any generation: cut into runs, each with its header and its table."""
+"""Text logs of nccl-tests and rccl-tests, of any generation, cut into runs with header and table."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ class _Runs:
         self.above = ""
         self.stray: list[Note] = []  # rows without a name line above them
         self.mentions: set[str] = set()  # programs named since the last table ended
+        # a word that a line must contain, far cheaper to look for than the pattern
         self.header: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str], int], None]], ...] = (
             ("starting", _STARTED, self._started),
             ("nThread", _PROCESS, self._process),
@@ -90,7 +91,6 @@ class _Runs:
             ("concluded", _CONCLUDED, self._concluded),
             ("Avg bus", _END, self._end),
         )
-        """A word without which no line is what the pattern finds, which is far cheaper to look for."""
 
     @property
     def run(self) -> TestRun:

@@ -1,4 +1,4 @@
-"""``breakdown``: the phases of one schedule, beside the flat baselines."""
+"""``breakdown``: the phases of one algorithm, beside the flat baselines."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from colltool.render.view import Document, View, group_columns
 
 
 class _PhaseOf(NamedTuple):
-    """A phase of the row it belongs to."""
-
     price: Price
     row: AlgorithmEstimate
     phase: PhaseCost
@@ -62,7 +60,7 @@ _ENERGY = number("energy_J", "energy", format_energy, 8, get=lambda one: plain_n
 
 
 class _Link(NamedTuple):
-    """What a phase is priced with, before contention: alpha of one step, and the bandwidth of an endpoint."""
+    """The numbers of a tier or level before contention: alpha of one step, bandwidth of an endpoint."""
 
     tier: str
     level: str
@@ -83,7 +81,7 @@ _LINKS = (
 
 
 def links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> list[Block]:
-    """Each tier's own alpha, BW and eta, as the phases of rows are priced with them."""
+    """Alpha, bandwidth and eta of each tier, recovered from the phases of rows."""
     found = dict.fromkeys(_link(phase) for row in rows for phase in row.phases)
     return [
         Table(_LINKS, tuple(found), None, "each tier's own numbers; prices divide BW by 1/eta and multiply alpha by eta", first)
@@ -117,7 +115,7 @@ def _blocks(result: Breakdown) -> list[Block]:
 
 
 def streams(row: AlgorithmEstimate) -> bool:
-    """Whether its phases run at once, so that the bandwidth of the busiest tier alone counts."""
+    """Whether phases overlap, so that only the busiest tier's bandwidth counts."""
     return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""``fabric check`` and ``job check``: of each file that holds, the values that were read and what is odd about them."""
+"""``fabric check`` and ``job check``: the values read from each file, and warnings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from colltool.render.view import Document, View
 
 
 class _Said(NamedTuple):
-    """What is said of a file: a value that was read, or a warning with its place and reason."""
-
     file: str
     kind: str
     what: str
@@ -24,13 +22,7 @@ _COLUMNS = (label("file", "file"), label("kind", "kind"), label("where", "where"
 
 
 def checked_subject(noun: str, kind: str, values: Callable[[Any], Iterable[str]]) -> View:
-    """The subject of checked files.
-
-    Args:
-        noun: what a file is: ``fabric``.
-        kind: what a line of its values is called in tables.
-        values: those lines of one checked file.
-    """
+    """The view of checked files: ``noun`` is what they are, ``kind`` the row type of their ``values`` in tables."""
 
     def table(result: Any) -> Table:
         said = []

@@ -1,4 +1,4 @@
-"""``compare``: columns side by side, ratios to the first, and sentences that follow from them."""
+"""``compare``: fabrics side by side, ratios to the first, and conclusions in sentences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ _WHERE = (
 
 
 def _columns(result: Comparison, *, people: bool) -> Iterator[Column]:
-    """Of each column its time, and behind the first its ratio; in CSV also busbw and the winner."""
     for at, one in enumerate(result.columns):
         yield number(f"{one.name}:total_s", one.name, format_time, get=_of(at, "total_s"))
         if at:
@@ -50,7 +49,7 @@ def _of(at: int, field: str) -> Any:
 
 
 def _told(result: Comparison, at: int) -> bool:
-    """Whether a column's winners are those of the column before: then they need not be read twice."""
+    # not if they are those of the column before
     return at > 0 and all(line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines)
 
 
@@ -87,12 +86,11 @@ def _title(result: Comparison) -> str:
 
 
 def verdict(result: Comparison) -> tuple[str, ...]:
-    """What follows from the prices between the smallest and the largest size, in sentences."""
     return tuple(_sentence(result, one) for one in result.findings)
 
 
 def one_port_lines(result: Comparison) -> tuple[str, ...]:
-    """``all-reduce at 16MB: with --ports one star512 wins``: by primitive and winner, the rows where it is not all of them."""
+    """Such as ``all-reduce at 16MB: with --ports one star512 wins``."""
     out = []
     for primitive in dict.fromkeys(one.primitive for one in result.turned):
         mine = [line for line in result.lines if line.primitive is primitive]
@@ -110,7 +108,6 @@ def _ranks(result: Comparison) -> tuple[int, ...]:
 
 
 def _sentence(result: Comparison, one: ColumnDifference, *, brief: bool = False) -> str:
-    """A finding; ``brief`` without reasons and errors."""
     every = _ranks(result)
     counts = f"{one.ranks[0]} to {one.ranks[-1]}" if len(one.ranks) > 1 else str(one.ranks[0])
     ranks = "" if one.ranks == every else f" on {counts} ranks"
@@ -126,7 +123,6 @@ def _runs(result: Comparison, one: ColumnDifference, *, brief: bool) -> Iterator
 
 
 def _because(result: Comparison, one: ColumnDifference, run: OutcomeRange) -> str:
-    """Why there is no difference, or no ratio."""
     if run.outcome == "unlike":
         lacks = [uneven for uneven in result.ground if uneven.code == "launch"]
         without = [name for uneven in lacks for value, names in uneven.parts for name in names if value is None]

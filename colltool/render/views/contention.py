@@ -1,4 +1,4 @@
-"""``contention``: a row per group, the hottest links, a strip for every line of links; or the eta to paste."""
+"""``contention``: slowdown by group, the hottest links, a heat map of all links; or the eta to paste."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips
 from colltool.render.sentences import sentence
 from colltool.render.view import Document, Overrides, View, fields, on_fabric, set_field, set_text
 
-MOST_GROUPS = 20
-"""Groups in a table for people, the slowest; CSV and JSON have all."""
+MOST_GROUPS = 20  # the slowest; CSV and JSON have all
 
 
 class _Of(NamedTuple):
-    """A group, link or tier of its result."""
-
     result: Any
     one: Any
 
@@ -68,7 +65,6 @@ def _link_columns(unit: str) -> tuple[Column, ...]:
 
 
 def _blocks(result: Contention) -> list[Block]:
-    """The first table is that of the links where the result has them, of the groups otherwise."""
     groups = result.groups
     if len(groups) > MOST_GROUPS:
         groups = nsmallest(MOST_GROUPS, result.groups, key=lambda group: -group.slowdown)
@@ -83,7 +79,6 @@ def _blocks(result: Contention) -> list[Block]:
 
 
 def _answer(result: Contention) -> str:
-    """How much slower the worst group is than alone, and where that comes from."""
     worst = max(result.groups, key=lambda group: group.slowdown)
     slow = f"slowdown {format_factor(worst.slowdown)}: {worst.name} waits for {result.hottest[0].link}"
     said = sentence(slow) if worst.slowdown > _SAME else "No group is slowed down"
@@ -110,7 +105,6 @@ def _table(result: Contention) -> Table:
 
 
 def _document(result: Contention) -> Document:
-    """Loads in ``unit`` (bytes, or M), capacities in bytes/s, times in seconds; ``links`` only where asked for."""
     return {"fabric": result.fabric} | set_field(result.overrides) | {
         "layout": result.layout,
         "unit": result.unit,
@@ -144,7 +138,6 @@ def _summary(result: Contention) -> str:
 
 
 def _file(value: float) -> str:
-    """Nine digits: what a fabric file needs."""
     return format_count(value, 9)
 
 
@@ -179,7 +172,6 @@ def _everywhere() -> str:
 
 
 def _eta_blocks(result: LayoutEta) -> list[Block]:
-    """A table for CSV, and what to paste into a fabric file or on a command line."""
     yaml, options = [], []
     for one in result.etas:
         beta = "" if one.beta is None else f", beta: {_file(one.beta)}"

@@ -1,4 +1,4 @@
-"""``crossover``: the sizes at which the faster of two algorithms changes, and who wins at which size."""
+"""``crossover``: the sizes at which the faster of two algorithms changes, and the fastest by size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
 
 
 class _Met(NamedTuple):
-    """A crossing of a pair, or a pair without one; or a winner of an interval. What it is not stays None."""
+    """A row: a crossing of a pair, a pair that never crosses, or a winner; fields of the others stay None."""
 
     result: Crossover
     pair: AlgorithmPair | None = None
@@ -27,17 +27,16 @@ class _Met(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """``crossing``, ``dominates`` or ``winner``."""
         return "winner" if self.winner else "crossing" if self.crossing else "dominates"
 
     def faster(self, side: str) -> str | None:
-        """Who is faster below or above; where nothing crosses the same on both sides."""
+        """The faster one below or above the crossing; of a pair that never crosses always the same."""
         if self.pair is None:
             return None
         return getattr(self.crossing, f"faster_{side}") if self.crossing else self.pair.dominates
 
     def balance(self, of: str) -> float | None:
-        """The size at which latency and bandwidth of one side of the pair take the same time."""
+        """The size at which an algorithm's latency equals its bandwidth time."""
         return None if self.pair is None else self.result.balance.get(getattr(self.pair, of))
 
 
@@ -84,20 +83,18 @@ def _winners(result: Crossover) -> tuple[_Met, ...]:
 
 
 def _table(result: Crossover) -> Table:
-    """Pairs, then winners, told apart by ``kind``."""
     apart = group_columns(result.group, lambda one: one.result.group)
     columns = (*_CONTEXT, *apart, *((_SET,) if result.overrides else ()), *_PAIR, *_WINNER)
     return Table(columns, (*_pairs(result), *_winners(result)))
 
 
 def _blocks(result: Crossover) -> list[Block]:
-    """Who wins from which size on; then the pairs that cross, and in the details those that do not."""
     pairs = sorted(_pairs(result), key=lambda one: one.crossing is None)
     found = sum(one.crossing is not None for one in pairs)
     crossings = Table(_with_none(_PAIR), tuple(pairs), None, f"where {_and(result)} cross", first=found)
     if not any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
         crossings = crossings.without(_APPROXIMATIONS[2])
-    winners = Table(_named_winner(result, "fastest"), _winners(result), first=0 if len(result.winners) < 2 else None)  # fmt: skip
+    winners = Table(_named_winner(result, "fastest"), _winners(result), first=0 if len(result.winners) < 2 else None)
     winners = winners if any(one.protocol for one in result.winners) else winners.without("protocol")
     never = gathered((f"{one.pair.dominates} is faster at every size than", _other(one.pair)) for one in pairs
                      if one.pair and one.crossing is None)  # fmt: skip
@@ -119,7 +116,6 @@ def _named(result: Crossover, winner: Winner) -> str:
 
 
 def _named_winner(result: Crossover, title: str) -> tuple[Column, ...]:
-    """The columns of winners, by the library's names with ours beside them."""
     name = label("algorithm", title, get=lambda one: one.winner and _named(result, one.winner), fold=22)
     ours = label("how", "how (inside / across)", get=lambda one: one.winner.algorithm, fold=18)
     told = any(_named(result, one) != one.algorithm for one in (*result.winners, *result.picks))
@@ -128,7 +124,6 @@ def _named_winner(result: Crossover, title: str) -> tuple[Column, ...]:
 
 
 def _answer(result: Crossover) -> str:
-    """Who is the fastest from which size on."""
     first, *later = result.winners
     asked = sentence(crossover_title(result))
     if not later:
@@ -140,20 +135,13 @@ def _answer(result: Crossover) -> str:
 
 
 def _uneven(result: Crossover) -> list[Block]:
-    """That the pairs compare two kinds of numbers."""
     if not result.uneven:
         return []
     whose, alike = LIBRARIES[result.library].spoken, given("library", "all")
-    return [
-        Lines(
-            said(f"some of these carry {whose}'s measured overhead, others none: {alike} leaves it out"),
-            (),
-        )
-    ]
+    return [Lines(said(f"some of these carry {whose}'s measured overhead, others none: {alike} leaves it out"), ())]
 
 
 def _picks(result: Crossover) -> list[Block]:
-    """What the library itself takes at which size."""
     if not result.picks:
         return []
     columns = tuple(column for column in _named_winner(result, "its own pick") if column.key != "balance")
@@ -162,20 +150,16 @@ def _picks(result: Crossover) -> list[Block]:
 
 
 def library_title(result: Crossover) -> str:
-    """The library as people call it; empty without one."""
     return LIBRARIES[result.library].spoken if result.library else ""
 
 
 def crossover_title(result: Crossover) -> str:
-    """What was asked."""
     where = on_fabric(result.fabric, result.overrides)
     library = f"{r.running(result.library, leads=result.library_leads)}, " if result.library else ""
     return f"{result.primitive.spoken} on {where}, {result.group.spoken}, {library}{result.mode}"
 
 
 def _with_none(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """For people a pair that never crosses says so."""
-
     def size(one: _Met) -> Any:
         return one.crossing.bytes if one.crossing else "none"
 
@@ -206,7 +190,6 @@ def _winner(one: Winner) -> Document:
 
 
 def _library_field(result: Crossover) -> Document:
-    """Whose schedules may win, and what it takes by its own cost model."""
     picks = {"picks": [_winner(one) for one in result.picks]} if result.picks else {}
     return {"library": {"name": result.library} | picks} if result.library else {}
 

@@ -1,4 +1,4 @@
-"""``diff``: what moved between two documents."""
+"""``diff``: what changed between two JSON documents."""
 
 from __future__ import annotations
 
@@ -10,17 +10,11 @@ from colltool.base.formatting import counted, format_bytes, format_rate, format_
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.view import Document, View
 
-_MOST = 24
-"""Characters of a cell: an algorithm's name fits, a list of notes is cut."""
-
-
+_MOST = 24  # characters of a cell: an algorithm's name fits, a list of notes is cut
 _MOST_FIELDS = 10
-"""Rows of the default view."""
 
 
 class _Moved(NamedTuple):
-    """A change, or a value that only one side has."""
-
     kind: str
     where: str
     old: Any = None
@@ -29,7 +23,6 @@ class _Moved(NamedTuple):
 
 
 def _short(value: Any) -> str:
-    """A value in a cell: numbers with the digits that CI compares, lists and texts in a few words."""
     text = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
     return f"{value:.9g}" if isinstance(value, float) else text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
 
@@ -53,7 +46,7 @@ def _table(result: Diff) -> Table:
 
 
 class _Field(NamedTuple):
-    """Every change of one field; the largest, and how many rows have one."""
+    """All changes of one field."""
 
     name: str
     changes: tuple[ValueChange, ...]
@@ -76,13 +69,12 @@ class _Field(NamedTuple):
 
 
 def _row(one: ValueChange) -> str:
-    """The row of a document that a change is in: ``all_reduce star512 ring 512``."""
+    """The row of the document that changed: ``all_reduce star512 ring 512``."""
     head, _, rest = one.where.partition("[")
     return rest.partition("]")[0] or head
 
 
 def _value(name: str, value: Any) -> str:
-    """In its unit, by the end of the field's name."""
     shows = {"_s": format_time, "_Bps": format_rate, "bytes": format_bytes}
     show = next((show for end, show in shows.items() if name.endswith(end)), None)
     return show(value) if show and isinstance(value, int | float) else _short(value)
@@ -107,7 +99,7 @@ _CAUSES = {
     "bytes": "the size",
     "ranks": "the number of ranks",
 }
-"""What moved, by the fields that say so; without any of them latency of the fabric."""
+"""The cause of a change, by the field that shows it."""
 _ACCEPT = either(
     shell="To accept it, write the new document over the old one: cp NEW OLD, or ladder --format json -o FILE.",
     python="To accept it, write the new document over the old one.",
@@ -115,7 +107,6 @@ _ACCEPT = either(
 
 
 def _answer(result: Diff, fields: list[_Field]) -> str:
-    """What moved, how far at most, and how to accept it."""
     if not result.moved:
         return f"Nothing moved by more than {result.rtol:g}."
     sentences = []

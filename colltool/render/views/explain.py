@@ -1,4 +1,4 @@
-"""``explain``: the words of an algorithm, and its formula with numbers put in."""
+"""``explain``: the description of an algorithm, and its formula with numbers put in."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ _SAME = 1e-9
 
 
 class _Use(NamedTuple):
-    """One primitive that the algorithm computes, and what was asked."""
-
     asked: Explanation
     entry: AlgorithmExplanation
 
@@ -53,32 +51,25 @@ def _table(result: Explanation) -> Table:
 
 
 def _blocks(result: Explanation) -> list[Block]:
-    """Every primitive that the algorithm computes, one after the other."""
     return [block for entry in result.entries for block in _explained(entry, result)]
 
 
 def _explained(entry: AlgorithmExplanation, result: Explanation) -> list[Block]:
-    row = entry.row
-    opening = [Headline(f"{entry.algorithm}: {_took(row)}, bound by {row.bound}. {sentence(entry.primitive.spoken)} on "
-                        f"{on_fabric(result.fabric, result.overrides)}, {_group(result)}, {format_size(result.bytes)} per rank, "
-                        f"{result.mode}.")] if row else []  # fmt: skip
     lines = [*entry.formula, "", f"M is {entry.size_means}.", *(p for p in entry.text.split("\n\n") if p)]
     lines += ["", f"runs on: {entry.runs_on.removeprefix('needs ')}", *(f"requires: {rule}" for rule in entry.requires)]
     lines += [f"status: {entry.status}{', by ' + ', '.join(entry.shipped_by) if entry.shipped_by else ''}"]
     lines += [f"source: {entry.source}"] + ([f"note: {entry.note}"] if entry.note else [])
-    out: list[Block] = [*opening, Lines(_title(entry), tuple(lines))]
+    out: list[Block] = [Lines(_title(entry), tuple(lines))]
     where = on_fabric(result.fabric, result.overrides)
     if entry.reason:
         out.append(Lines(f"on {where}: {entry.reason}", ()))
-    if entry.row is not None:
+    if (row := entry.row) is not None:
         asked = f"on {where}, {_group(result)}, {format_size(result.bytes)} per rank, {result.mode}"
-        out += [Lines(asked, tuple(_numbers(entry.row, entry, result))), *readings_block(result.readings)]
+        took = f"{format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}, bound by {row.bound}"
+        out.insert(0, Headline(f"{entry.algorithm}: {took}. {sentence(entry.primitive.spoken)} {asked}."))
+        out += [Lines(asked, tuple(_numbers(row, entry, result))), *readings_block(result.readings)]
     out += [Lines(_estimated(one, result), tuple(_estimate_lines(one))) for one in entry.estimates]
     return out
-
-
-def _took(row: AlgorithmEstimate) -> str:
-    return f"{format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
 
 
 def _estimated(one: NcclEstimateParts, result: Explanation) -> str:
@@ -87,7 +78,6 @@ def _estimated(one: NcclEstimateParts, result: Explanation) -> str:
 
 
 def _estimate_lines(one: NcclEstimateParts) -> list[str]:
-    """Latencies, then channels, a line for each factor."""
     lines = [f"{name}: {times:g} x {format_time(each)} = {format_time(times * each)}" for name, times, each in one.latency]
     if abs(one.plateau - 1) > _SAME:
         lines.append(f"these latencies times {one.plateau:.3g} at this size: a ring's plateau")
@@ -103,7 +93,6 @@ def _title(entry: AlgorithmExplanation) -> str:
 
 
 def _numbers(row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explanation) -> list[str]:
-    """The formula with numbers put in, a line for each summand."""
     lines = [f"protocol {row.protocol}"] if row.protocol else []
     lines += [_cable(one) for one in result.cables]
     for phase in row.phases:
@@ -137,14 +126,13 @@ def _numbers(row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explan
 
 
 def _at_balance(row: AlgorithmEstimate, balance: float) -> str:
-    """What n* is, and on which side of it the size lies."""
     latency = "latency with the launch" if row.overhead_s else "latency"
     side = f"below it, so {latency} takes more" if row.bytes < balance else "above it, so transfer takes more"
     return f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
 
 
 def _cable(one: CableDelay) -> str:
-    """What α is put together from: ``alpha of ib spine: 500 ns of it are 100 m of cable``."""
+    """Such as ``alpha of ib spine: 500 ns of it are 100 m of cable``."""
     where = one.tier if one.level == one.tier else f"{one.tier} {one.level}"
     return f"alpha of {where}: {format_time(one.adds_s)} of it are {format_length(one.metres)} of cable, before eta"
 

@@ -1,4 +1,4 @@
-"""``fabric show`` and ``fabric list``: the tiers as a tree, and what follows from them."""
+"""``fabric show`` and ``fabric list``: the tiers as a tree, derived facts, sizing, cost and failures."""
 
 from __future__ import annotations
 
@@ -33,24 +33,18 @@ from colltool.sizing.records import FatTree
 
 
 def _blocks(result: FabricShown) -> list[Block]:
-    """One fabric: its tree, derived facts, sizing, notes."""
     title = "per domain of each tier; diameter in links, bisection one way, sigma: injection of half the endpoints / bisection"
     table = _table(result, title)
     table = table._replace(columns=(*table.columns[:6], _sigma(result), *table.columns[6:]))
     out: list[Block] = [Headline(_answer(result)), tree_of(result.fabric, result.facts), table]
     for derived in result.facts.tiers:
         out += _sizing(derived)
-    more = [
-        *bill_blocks(result.bill),
-        *failure_blocks(result.failures),
-        *_library(result.fabric.library_facts),
-        *_notes(result),
-    ]
+    more = [*bill_blocks(result.bill), *failure_blocks(result.failures), *_library(result.fabric.library_facts), *_notes(result)]
     return [*out, *map(later, more)]
 
 
 def _sigma(result: FabricShown) -> Column:
-    """Injection over bisection: 1 is full bisection, above it traffic that crosses the middle is slowed down by as much."""
+    """Injection bandwidth of half the endpoints over bisection; 1 is full bisection."""
     tiers = {tier.name: tier for tier in result.fabric.tiers}
 
     def get(facts: TierFacts) -> float:
@@ -62,7 +56,6 @@ def _sigma(result: FabricShown) -> Column:
 
 
 def _answer(result: FabricShown) -> str:
-    """What it joins, and how fast."""
     fabric = result.fabric
     tiers = "; ".join(f"{tier.name} {tier.topology} of {capabilities_of(tier).extent} at {format_rate(tier.bandwidth)}"
                       for tier in fabric.tiers)  # fmt: skip
@@ -70,7 +63,7 @@ def _answer(result: FabricShown) -> str:
 
 
 def tree_of(fabric: Fabric, facts: FabricFacts) -> Lines:
-    """The tiers, outermost first, so that what contains stands above."""
+    """The tiers as a tree, outermost first."""
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
     tree = [f"{fabric.ranks} ranks{overhead}"]
     for depth, (tier, derived) in enumerate(zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True)):
@@ -85,7 +78,6 @@ def _title(fabric: Fabric) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A text of several lines, as YAML lets people write it, in one."""
     return " ".join(text.split())
 
 
@@ -108,7 +100,6 @@ def _table(result: FabricShown, title: str = "") -> Table:
 
 
 def _document(result: FabricShown) -> Document:
-    """The file's values in SI units, and what follows from them."""
     given = result.fabric.model_dump(by_alias=True, exclude_none=True)
     given.pop("schema")
     facts = asdict(result.facts)
@@ -120,7 +111,6 @@ def _document(result: FabricShown) -> Document:
 
 
 def fabric_summary(result: FabricShown | FabricDrawn) -> str:
-    """Name, ranks and tiers."""
     tiers = ", ".join(_tier_in_brief(tier) for tier in result.fabric.tiers)
     return f"{_title(result.fabric)}\n{result.fabric.ranks} ranks: {tiers}"
 
@@ -190,12 +180,10 @@ def _tree(tree: FatTree) -> str:
 
 
 def _library(facts: LibraryFacts | None) -> list[Block]:
-    """Whose schedules are ranked, what its cost model is told, and what it reaches."""
     return [Lines(library_text(facts), tuple(map(reached_text, facts.reached)))] if facts else []
 
 
 def _notes(result: FabricShown) -> list[Block]:
-    """Those of the file, which what is overridden may make untrue, and those of the fabric as it is."""
     fabric, facts = result.fabric, result.facts
     of_file = [*_texts(fabric.notes), *(f"{tier.name}: {note}" for tier in fabric.tiers for note in _texts(tier.notes))]
     own = [*(f"{tier.name}: {note}" for tier in facts.tiers for note in tier.notes), *result.bill.notes]

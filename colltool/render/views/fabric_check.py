@@ -1,4 +1,4 @@
-"""``fabric check``: the values that were read, in the units people use, and what is odd about them."""
+"""``fabric check``: the values read from a fabric file, and warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from colltool.render.views.fabric_words import (
 
 
 def tier_in_values(tier: Tier) -> str:
-    """``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
+    """Such as ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
     data: dict[str, Any] = tier.model_dump(exclude_none=True)
     extent = "x".join(map(str, data["shape"])) if "shape" in data else str(tier.endpoints)
     alphas = [data["alpha"]] if "alpha" in data else [level["alpha"] for level in data["levels"]]
@@ -36,14 +36,12 @@ def tier_in_values(tier: Tier) -> str:
 
 
 def _cable(tier: Tier) -> str:
-    """``cable 5 m to 100 m, ``; empty without any."""
     found = [one.cable_m for one in capabilities_of(tier).classes]
     lengths = " to ".join(dict.fromkeys(format_length(one) for one in (found[0], found[-1])))
     return f"cable {lengths}, " if any(found) else ""
 
 
 def _values(one: CheckedFabric) -> list[str]:
-    """The whole, each tier innermost first with its parts, and what is said of all."""
     fabric = one.fabric
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ", no launch overhead"
     lines = [f"{fabric.name}: {fabric.ranks} ranks{overhead}{', hypothetical' if fabric.hypothetical else ''}"]
@@ -56,7 +54,6 @@ def _values(one: CheckedFabric) -> list[str]:
 
 
 def _parts(tier: Tier, facts: TierFacts) -> Iterator[str]:
-    """Levels, switches that compute, protocols and sizing of a tier, each under its name."""
     kind = capabilities_of(tier)
     for index, (one, level) in enumerate(zip(kind.classes, facts.levels, strict=False)):
         s = f", {oversubscription_text(level)}" if index else ""

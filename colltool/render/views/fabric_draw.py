@@ -1,4 +1,4 @@
-"""``fabric draw``: the drawing of a fabric; where there are only letters, the tree of ``fabric show``."""
+"""``fabric draw``: the drawing of a fabric; as text the tree of ``fabric show``."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ from colltool.render.views.fabric import fabric_summary, tree_of
 
 
 class _DrawnRow(NamedTuple):
-    """A level of a tier, or a tier that has none."""
-
     tier: TierDiagram
     level: LevelDiagram | None
 
 
 def _blocks(result: FabricDrawn) -> list[Block]:
-    """On a page of ours, which is light."""
     fabric = result.fabric
     return [Picture(fabric_svg(fabric, fabric.name, page=True), tree_of(fabric, result.facts))]
 
 
 def _document(result: FabricDrawn) -> Document:
-    """What the drawing says: innermost tier first, levels bottom up."""
     fabric = result.fabric
     tiers = [_tier(diagram) for diagram in diagrams(fabric)]
     head = {"fabric": fabric.name, **set_field(fabric.overrides), "ranks": fabric.ranks}
@@ -81,7 +77,6 @@ _COLUMNS = (
 
 
 def _table(result: FabricDrawn) -> Table:
-    """A row for each level, or for a tier without."""
     on = (
         label("fabric", "fabric", get=lambda _: result.fabric.name, hidden=True),
         label("set", "set", get=lambda _: set_text(result.fabric.overrides), hidden=True),

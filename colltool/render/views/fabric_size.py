@@ -1,4 +1,4 @@
-"""``fabric size``: the switches of a Clos level by level, and what follows from them."""
+"""``fabric size``: the switches of a Clos level by level, their cost, and failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _table(result: FabricSized) -> Table:
 
 
 def _optics(result: FabricSized) -> dict[str, int]:
-    """Those at the cables that enter each level: none at copper."""
+    """Transceivers by level, on the cables below it; copper has none."""
     return {line.level: line.count or 0 for line in result.bill.lines if line.part == "optic"}
 
 
@@ -76,7 +76,7 @@ def _switches(number: int) -> str:
 
 
 def plan_lines(plan: ClosPlan) -> list[str]:
-    """As ``fabric show`` has it: a line for each level, and the totals."""
+    """The levels in sentences, for ``fabric show``."""
     rails = f"{plan.rails} rails, each with " if plan.rails > 1 else ""
     lines = [f"{rails}{', '.join(f'{one.per_rail} {one.name}' for one in plan.levels)} switches of {plan.radix} ports"]
     lines += [_split(one) for one in plan.levels if one.up_ports]
@@ -92,7 +92,6 @@ def _split(one: ClosLevel) -> str:
 
 
 def sizing_document(plan: ClosPlan) -> Document:
-    """The sizing of a tier: the leaves and spines of one rail by name, and every level."""
     names = "rails down_ports up_ports leaves spines cables_per_pair switches cables notes"
     return fields(plan, names) | {"levels": [asdict(one) for one in plan.levels]}
 
@@ -127,36 +126,34 @@ _FAILURES = (
 
 
 def failure_blocks(failures: Sequence[Failure], *, ranks: bool = True) -> list[Block]:
-    """The table; without ``ranks`` where endpoints are not said to be any."""
+    """The failure table; without ``ranks`` where the endpoints are not ranks."""
     table = Table(_FAILURES, tuple(failures), None, "what one failure takes down, at most")
     idle = ([] if any(one.tier for one in failures) else ["tier"]) + ([] if ranks else ["ranks"])
     return [table.without(*idle)] if failures else []
 
 
 def failure_documents(failures: Sequence[Failure]) -> list[dict[str, Any]]:
-    """As the documents of ``fabric show`` and ``fabric size`` have them."""
     return [asdict(one) for one in failures]
 
 
 class _BillLevel(NamedTuple):
-    """The parts of one level in a row."""
+    """The parts of one level."""
 
     tier: str
     level: str
     lines: dict[str, BillLine]
 
     def number(self, part: str) -> int | None:
-        """None also where nothing tells the number."""
+        """None if unknown."""
         return self.lines[part].count if part in self.lines else 0
 
     @property
     def cost(self) -> float | None:
-        """Of its parts that have a price; None where none has, or one is not counted."""
+        """Of the priced parts; None if there are none, or one is not counted."""
         return _sum([line.cost for line in self.lines.values() if line.price is not None])
 
     @property
     def power_W(self) -> float | None:
-        """Of its parts whose watts are given; None where none are."""
         return _sum([line.power_W for line in self.lines.values() if line.power_W is not None])
 
 
@@ -182,7 +179,6 @@ _BILL = (
 
 
 def bill_table(bill: Bill) -> Table:
-    """The parts of every level, a level a row; columns without any value left out."""
     rows: dict[tuple[str, str], dict[str, BillLine]] = {}
     for line in bill.lines:
         rows.setdefault((line.tier, line.level), {})[line.part] = line
@@ -193,18 +189,15 @@ def bill_table(bill: Bill) -> Table:
 
 
 def bill_blocks(bill: Bill) -> list[Block]:
-    """The parts, and the sums where there are prices."""
     out: list[Block] = [bill_table(bill)] if bill.lines else []
     return [*out, Lines("what it costs", tuple(_sums(bill, bill.cost)))] if bill.cost else out
 
 
 def bill_document(bill: Bill) -> Document:
-    """As the documents of ``fabric show`` and ``fabric size`` have it."""
     return {"parts": [asdict(line) for line in bill.lines], "cost": bill.cost and asdict(bill.cost), "notes": list(bill.notes)}
 
 
 def _sums(bill: Bill, cost: Cost) -> list[str]:
-    """``parts 8,582,400 USD``, the power and its price, and all of it over the years that the file gives."""
     energy = "" if cost.energy_per_year is None else f", {format_money(cost.energy_per_year, cost.currency)} a year"
     parts = cost.parts if cost.parts is None else format_money(cost.parts, cost.currency)
     power = cost.power_W if cost.power_W is None else f"{format_power(cost.power_W)}{energy}"
@@ -216,7 +209,7 @@ def _sums(bill: Bill, cost: Cost) -> list[str]:
 
 
 def _known(total: str | None, bill: Bill, what: str, of_line: Callable[[BillLine], float | None]) -> str:
-    """A sum with the parts that it leaves out: ``100 kW, without NICs, cables: no watts given``; ``-`` where it has none."""
+    """A sum with what it leaves out: ``100 kW, without NICs, cables: no watts given``."""
     if total is None:
         return f"-: no {what} given"
     missing = [line for line in bill.lines if of_line(line) is None]

@@ -1,4 +1,4 @@
-"""The parts of a fabric in words, as ``fabric show`` and ``fabric check`` have them."""
+"""Parts of a fabric in words, for ``fabric show`` and ``fabric check``."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ from colltool.fabric.tier_parts import Eta, InNetwork, Limits, Protocol
 
 
 def alpha_text(one: DistanceClass) -> str:
-    """``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
+    """Such as ``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
     cable = f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable" if one.cable_m else ""
     return f"alpha {format_time(one.alpha_s)}{cable}"
 
 
 def eta_text(eta: Eta) -> str:
-    """``eta 1.2/0.8``."""
     return f"eta {eta.alpha:g}/{eta.beta:g}"
 
 
 def protocol_text(one: Protocol) -> str:
-    """What a protocol gives; the rest is the tier's own."""
     given = (
         "" if one.launch_overhead is None else f"launch overhead {format_time(one.launch_overhead)}",
         "" if one.alpha is None else f"alpha {format_time(one.alpha)}",
@@ -46,7 +44,7 @@ def protocol_text(one: Protocol) -> str:
 
 
 def in_network_text(spec: InNetwork) -> str:
-    """``reduce, multicast, alpha_switch 200 ns, 1 switch level, all-reduce eta_beta 0.61``."""
+    """Such as ``reduce, multicast, alpha_switch 200 ns, 1 switch level, all-reduce eta_beta 0.61``."""
     can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
     levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
     eta = "".join(f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items())
@@ -56,7 +54,7 @@ def in_network_text(spec: InNetwork) -> str:
 
 
 def _limits(limits: Limits | None) -> str:
-    """``; sum, max of bf16, fp32; aligned to 128 B; 64 groups at a time``."""
+    """Such as ``; sum, max of bf16, fp32; aligned to 128 B; 64 groups at a time``."""
     if limits is None:
         return ""
     what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
@@ -66,7 +64,7 @@ def _limits(limits: Limits | None) -> str:
 
 
 def library_text(facts: LibraryFacts) -> str:
-    """``library NCCL 2.30, hopper GPUs, intel hosts, CollNet off``."""
+    """Such as ``library NCCL 2.30, hopper GPUs, intel hosts, CollNet off``."""
     told = [
         f"{facts.gpu} GPUs" if facts.gpu else "",
         f"{facts.cpu} hosts" if facts.cpu else "",
@@ -80,7 +78,7 @@ def library_text(facts: LibraryFacts) -> str:
 
 
 def reached_text(one: Efficiency) -> str:
-    """What a library reaches of a schedule: ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
+    """The measured efficiency of an algorithm: ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
     if isinstance(one.share, float):
         said = [whole_percent(one.share)] if one.share < 1 else []
     else:
@@ -94,7 +92,7 @@ def reached_text(one: Efficiency) -> str:
 
 
 def oversubscription_text(one: LevelFacts) -> str:
-    """``s 4 of all endpoints below, {uplinks: 2} of the switches below``: as either way of writing it; ``s 1`` is none."""
+    """Such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is none."""
     if one.oversubscription == one.uplinks == 1:
         return "s 1"
     hop = "" if one.oversubscription == one.uplinks else f", {{uplinks: {one.uplinks:.4g}}} of the switches below"
@@ -102,7 +100,7 @@ def oversubscription_text(one: LevelFacts) -> str:
 
 
 def prices_text(prices: Prices) -> str:
-    """``prices in USD: switch 30,000 (1.7 kW), cable 200, power 0.1/kWh, 4 years``."""
+    """Such as ``prices in USD: switch 30,000 (1.7 kW), cable 200, power 0.1/kWh, 4 years``."""
     parts = []
     for part in PARTS:
         if (each := prices.of(part)) is not None:

@@ -1,4 +1,4 @@
-"""``ladder``: prices to compare, ideal beside realistic."""
+"""``ladder``: a fixed list of prices, ideal beside realistic, to compare over time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from colltool.render.view import Document, View, fields
 
 
 class _LadderRow(NamedTuple):
-    """A rung of its ladder."""
-
     ladder: Ladder
     rung: Rung
 
@@ -77,7 +75,6 @@ def _blocks(result: Ladder) -> list[Block]:
 
 
 def _answer(result: Ladder) -> str:
-    """Which rung is the fastest of which primitive, and what contention costs."""
     several = len({rung.realistic.bytes for rung in result.rows}) > 1
     first = [rung for rung in result.rows if rung.gap_realistic == 1]
     best = gathered((f"{rung.algorithm} on {rung.fabric}", _asked(rung, several)) for rung in first)
@@ -97,7 +94,7 @@ def _asked(rung: Rung, several: bool) -> str:
 
 def _document(result: Ladder) -> Document:
     head = {"ladder": result.name, "description": result.description, "bytes": whole_bytes(result.bytes)}
-    told = model_field(result.readings) if result.readings.unlike(USUAL) else {}  # a ladder is kept to be compared
+    told = model_field(result.readings) if result.readings.unlike(USUAL) else {}  # left out if usual: kept documents are compared
     return head | told | {"rows": [_rung(rung, result.bytes) for rung in result.rows]}
 
 
@@ -123,12 +120,9 @@ def _seconds(row: AlgorithmEstimate) -> Document:
 
 
 def _etas(row: AlgorithmEstimate) -> Document:
-    """The coefficients of a rung; None where its phases have different ones."""
+    """None where phases differ."""
     alphas, betas = ({getattr(phase, name) for phase in row.phases} for name in ("eta_alpha", "eta_beta"))
-    return {
-        "eta_alpha": alphas.pop() if len(alphas) == 1 else None,
-        "eta_beta": betas.pop() if len(betas) == 1 else None,
-    }
+    return {"eta_alpha": alphas.pop() if len(alphas) == 1 else None, "eta_beta": betas.pop() if len(betas) == 1 else None}
 
 
 def _summary(result: Ladder) -> str:

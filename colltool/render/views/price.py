@@ -1,4 +1,4 @@
-"""``price``: every schedule of one size or of several, or the winner and runner-up at each."""
+"""``price``: every algorithm at one or several sizes, or the winner and runner-up at each size."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ def _blocks(result: Price) -> list[Block]:
 
 
 def _several(prices: Sequence[Price]) -> list[Block]:
-    """One table of all sizes, to read down a column; what may not lead in one of its own."""
     return [Headline(_winners_answer(prices)), *_all(prices, "", sizes=True)]
 
 
 def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:
-    """The ranking, what it leaves out that is faster, what the library picks; then what does not lead, notes, what cannot run."""
     first, *others = _tables(prices, heading, best=best, sizes=sizes)
     every = [row for one in prices for row in one.results]
     return [
@@ -51,7 +49,7 @@ def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, size
 
 
 def _tables(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:
-    """What leads, what other libraries run, what nobody runs: the first of them under the heading and in the default view."""
+    """What may lead, what other libraries run, what nobody runs; only the first is in the default view."""
     leads = [r.Ranked(one, row) for one in prices for row in one.leading]
     others, nobody_s = ([r.Ranked(one, row) for one in prices for row in r.apart(one)[index]] for index in (0, 1))
     named = [
@@ -69,11 +67,10 @@ def _tables(prices: Sequence[Price], heading: str, *, best: int | None = None, s
 
 
 _MOST_ROWS = 8
-"""Rows of the default view."""
 
 
 def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
-    """What is faster than what the library runs: with a feature that is off, and by the wires alone."""
+    """What would be faster: with SHARP switched on, or without the library's own overhead."""
     if len(prices) > 1 or not prices[0].leading or prices[0].library is None:
         return []
     price, best = prices[0], float(prices[0].best.total_s)
@@ -94,14 +91,13 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
 
 
 def _needs_collnet(row: AlgorithmEstimate, price: Price) -> bool:
-    """Whether switching CollNet on is all that it takes."""
+    """Whether switching CollNet on is all it takes."""
     off = row.not_selected_reason is not None and row.not_selected_reason.code == "collnet_off"
     inside = price.group.per_domain[0]
     return off and not any(one.why_not_inside(inside) for one in NCCL_ALL_REDUCE if set(one.by) <= set(row.shipped_by))
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
-    """Which schedule leads with one slow rank, of a single size; and of which that is not known."""
     slow = [(row, row.slow) for one in prices for row in one.results if row.slow is not None]
     if not slow:
         return []
@@ -114,14 +110,13 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
 
 
 class _Pick(NamedTuple):
-    """One size: what the library picks, beside what was priced."""
+    """The library's own pick at a size."""
 
     price: Price
     own: LibraryChoice
 
     @property
     def estimate(self) -> NcclEstimate:
-        """What is picked, and what the library takes it to cost."""
         assert self.own.pick is not None  # or there is no table
         return self.own.pick
 
@@ -131,14 +126,12 @@ class _Pick(NamedTuple):
 
     @property
     def best(self) -> AlgorithmEstimate:
-        """The fastest that the library has: of those that were asked for, and what is picked."""
+        """The fastest that the library has, its pick included."""
         picked = () if self.own.runs is None else (self.own.runs,)
         return min((*self.price.leading, *picked), key=lambda row: float(row.total_s), default=self.price.best)
 
 
-_TOLD = 1.02
-"""How much slower than the fastest a pick is told of."""
-
+_TOLD = 1.02  # times the fastest, from which on a pick is called slow
 _PICKS = (
     number("bytes", "size", title_size, get=lambda one: float(one.price.bytes)),
     label("pick", "picks", get=lambda one: one.name),
@@ -153,7 +146,6 @@ _PICKS = (
 
 
 def _picks(prices: Sequence[Price]) -> list[Block]:
-    """What the library would pick by its own cost model, in a sentence and a table; why that is not known."""
     reasons = list(dict.fromkeys(one.library.reason for one in prices if one.library and one.library.reason))
     if reasons:
         return [Lines(f"what {r.spoken(prices[0])} itself would pick is not known here", tuple(reasons), first=0)]
@@ -190,12 +182,11 @@ def _every_row(prices: Sequence[Price]) -> Table:
 
 
 def _document(result: Price) -> Document:
-    """An array of sizes has its numbers as lists."""
     return price_fields(result) if hasattr(result.bytes, "__len__") else _one_shape([result])
 
 
 def _one_shape(prices: Sequence[Price]) -> Document:
-    """``sizes`` whatever their number; of a single one its fields at the top too, where they stood before there were several."""
+    # a single size has its fields at the top as well, for readers of older documents
     sizes = [price_fields(one) for one in prices]
     return (sizes[0] if len(sizes) == 1 else {}) | {"sizes": sizes}
 
@@ -208,8 +199,6 @@ def _summary(result: Price) -> str:
 
 
 class _SizeWinner(NamedTuple):
-    """The fastest of a size and who comes next."""
-
     price: Price
     row: AlgorithmEstimate
     second: AlgorithmEstimate | None
@@ -239,7 +228,6 @@ def _winners(result: PriceList, columns: Sequence[object] = _WINNER) -> Table:
 
 
 def _winners_answer(prices: Sequence[Price]) -> str:
-    """Who is the fastest from which size on, and how far such prices are off."""
     changes = [(r.named(one, one.best), one) for one in sorted(prices, key=lambda one: float(one.bytes))]
     starts = [(name, one) for at, (name, one) in enumerate(changes) if not at or changes[at - 1][0] != name]
     first, *later = starts

@@ -1,4 +1,4 @@
-"""``sensitivity``: whether a choice holds where numbers may be off, what would turn it, and what to measure."""
+"""``sensitivity``: whether a choice holds if numbers are off, what would turn it, and what to measure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ def quantity(key: str, value: float) -> str:
 
 
 def verdict(result: Sensitivity) -> str:
-    """Whether the choice is safe, in a sentence."""
     if result.holds > 0.9995 and not _near(result):
         safe = f"{result.winner} is a safe choice: the fastest in {percent(result.holds)} of the samples"
     elif result.regret_p95 < 0.01:
@@ -70,19 +69,16 @@ def verdict(result: Sensitivity) -> str:
 
 
 def _none(result: Sensitivity) -> str:
-    """Which numbers turn nothing."""
     all_sought = result.flips_sought == len(result.numbers)
     return "no single number" if all_sought else f"none of the {result.flips_sought} numbers that move times most"
 
 
 def drawn(result: Sensitivity | Contest) -> str:
-    """How many samples; where numbers are very many, of how many that were asked."""
     told, asked = counted(result.samples, "sample"), result.samples_asked
     return told if result.samples == asked else f"{told} (not {asked}: the numbers are too many)"
 
 
 def _near(result: Sensitivity) -> bool:
-    """Whether a number turns the choice within its range."""
     ranges = {one.key: one for one in result.numbers}
     return any(ranges[flip.key].low <= flip.value <= ranges[flip.key].high for flip in result.flips)
 
@@ -111,7 +107,6 @@ def _table(result: Sensitivity, title: str = "") -> Table:
 
 
 def sensitivity_title(result: Sensitivity) -> str:
-    """What was asked."""
     library = f", {running(result.library, leads=result.library_leads)}" if result.library else ""
     mode = "ideal" if result.ideal else "realistic"
     where = on_fabric(result.fabric, result.overrides)
@@ -164,7 +159,6 @@ _BEATS = ("faster", "same", "slower", "ratio_p5", "ratio_p50", "ratio_p95")
 
 
 def _contest_of(key: str) -> Column:
-    """A field of a fabric against the first; the first has none."""
     titles = {"faster": "faster", "same": f"same to {SAME:.0%}", "slower": "slower", "ratio_p5": "ratio, 5% below",
               "ratio_p50": "median ratio", "ratio_p95": "95% below"}  # fmt: skip
     show = format_factor if key.startswith("ratio") else percent
@@ -199,7 +193,6 @@ def _contest_title(result: Contest) -> str:
 
 
 def contest_verdict(result: Contest) -> tuple[str, ...]:
-    """Each fabric against the first, in a sentence."""
     return tuple(_contest_sentence(result, one) for one in result.beats)
 
 
@@ -214,7 +207,6 @@ def _contest_sentence(result: Contest, one: Beats) -> str:
 
 
 def _contest_drawn(result: Contest) -> tuple[str, ...]:
-    """Which numbers are drawn once for both, and which ranges."""
     found = []
     for side in result.sides:
         whose = "assumed: none given" if side.assumed else "as given"

@@ -1,4 +1,4 @@
-"""``sweep``: the winner at every point, as one long table or as tables of two axes, and where it changes."""
+"""``sweep``: the winner at every point, as a long table or as pivot tables, and where it changes."""
 
 from __future__ import annotations
 
@@ -23,24 +23,21 @@ _TITLES = {"bytes": "size"}
 
 
 def shown(key: str, value: Any) -> str:
-    """A value of an axis as people read it."""
     if key == "bytes":
         return title_size(float(value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def axis_title(key: str) -> str:
-    """An axis as people read it."""
     return _TITLES.get(key, key)
 
 
 def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
-    """The values of an axis."""
     return next(axis.values for axis in result.axes if axis.key == key)
 
 
 def pivot_title(result: Sweep, fixed: At) -> str:
-    """What one table of several has that others have not: ``ranks 64, ib.bandwidth 25GB/s``."""
+    """What sets one of several tables apart: ``ranks 64, ib.bandwidth 25GB/s``."""
     return ", ".join(f"{axis_title(key)} {shown(key, value)}" for key, value in fixed if len(axis_values(result, key)) > 1)
 
 
@@ -79,7 +76,7 @@ def _table(result: Sweep, title: str = "") -> Table:
 
 
 def _told(result: Sweep) -> dict[str, bool]:
-    """Whether columns that are mostly empty have anything to say."""
+    """Which mostly empty columns have any value."""
     return {
         "protocol": any(cell.protocol for cell in result.cells),
         "ideal_algorithm": bool(result.differing),
@@ -96,7 +93,6 @@ def _blocks(result: Sweep) -> list[Block]:
 
 
 def _answer(result: Sweep) -> str:
-    """Who wins how often, and where that is not sure."""
     wins = Counter(cell.algorithm for cell in result.priced).most_common()
     every = counted(len(result.cells), "cell")
     if not wins:
@@ -117,7 +113,7 @@ def _axis_keys(result: Sweep) -> list[str]:
 
 
 def sweep_title(result: Sweep) -> str:
-    """What was asked, without what is varied."""
+    """What was asked, without the axes that vary."""
     single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
     where = on_fabric(str(single["fabric"]), result.overrides) if "fabric" in single else on_fabric("", result.overrides).strip()
     parts = [f"{result.primitive.spoken} on {where}" if where else result.primitive.spoken]
@@ -151,7 +147,6 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Block]:
 
 
 def _across(pivot: Pivot, at: int, value: Any) -> Column:
-    """A column of a pivot: what it shows of the cells of one value across."""
     get, show = _SHOWN[pivot.value]
     title = shown(pivot.cols, value)
     return Column(title, title, lambda row: get(row[1][at]), show, right=pivot.value != "algorithm")

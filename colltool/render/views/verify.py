@@ -1,4 +1,4 @@
-"""``verify``: formulas beside their executed schedules."""
+"""``verify``: formulas against executed schedules."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ def _counts(result: Verification) -> str:
 
 
 def _blocks(result: Verification) -> list[Block]:
-    """A row for every algorithm, those that do not hold exactly first; traces as asked for; notes; what was not executed."""
     ordered = sorted(result.results, key=lambda one: _ORDER[one.verdict])
     odd = sum(one.verdict != "proved" for one in ordered)
     noted = ((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in ordered if one.note)
@@ -66,12 +65,10 @@ def _blocks(result: Verification) -> list[Block]:
 
 
 _MOST_ROWS = 10
-"""Rows of the default view, where all hold."""
 _ORDER = {name: at for at, name in enumerate(reversed(VERDICTS))}
 
 
 def _answer(result: Verification) -> str:
-    """How many formulas the executed schedules agree with."""
     verdicts = [one.verdict for one in result.results]
     wrong, held, every = verdicts.count("mismatch"), verdicts.count("proved"), len(verdicts)
     if wrong:
@@ -115,7 +112,7 @@ _PIECES = "0>1:2 is chunk 2 from rank 0 to rank 1"
 
 
 class _TraceRow(NamedTuple):
-    """A step by its number; 0 is before the first."""
+    """The state after a step; step 0 is the start."""
 
     step: int
     traced: Traced | None
@@ -123,7 +120,6 @@ class _TraceRow(NamedTuple):
 
 
 def trace_blocks(results: Sequence[Verified]) -> list[Block]:
-    """The table of every schedule that has a trace, and how to read it."""
     found = [(one, one.trace) for one in results if one.trace is not None]
     tables: list[Block] = [_trace_table(one, trace) for one, trace in found]
     read = dict.fromkeys(_SUMS if trace.summed else _PIECES for _, trace in found)
@@ -148,7 +144,6 @@ def _trace_table(one: Verified, trace: Trace) -> Table:
 
 
 def _chunks(sizes: Sequence[float]) -> str:
-    """``4 chunks of M/4``."""
     if len(sizes) == 1:
         return "one chunk of M"
     return f"{len(sizes)} chunks of " + " and ".join(sorted({f"M/{1 / size:g}" for size in sizes}))
@@ -159,7 +154,7 @@ def _node(node: int, trace: Trace) -> str:
 
 
 def _said(messages: Sequence[Message]) -> str:
-    """Messages between the same two in one: ``0>1:2+ 1>0:0,1+``."""
+    """Messages, merged by sender and receiver: ``0>1:2+ 1>0:0,1+``."""
     carried: dict[tuple[int, int, bool], list[str]] = {}
     for one in messages:
         carried.setdefault((one.src, one.dst, one.add), []).append(_numbered(one))
@@ -167,7 +162,7 @@ def _said(messages: Sequence[Message]) -> str:
 
 
 def _numbered(one: Message | Held) -> str:
-    """A chunk, with the numbers in it where the run is on any: ``2(5)``."""
+    """A chunk, with its numbers if the run is on numbers: ``2(5)``."""
     return f"{one.chunk}({' '.join(f'{value:g}' for value in one.values)})" if one.values else str(one.chunk)
 
 
@@ -182,7 +177,7 @@ def _held(one: Held, trace: Trace) -> str:
 
 
 def trace_fields(trace: Trace) -> Document:
-    """The trace as plain values; ``holds`` by node, switches after the ranks."""
+    """The trace for JSON; ``holds`` is by node, switches after the ranks."""
     return {
         "chunks": list(trace.chunk_bytes),
         "start": _holds_fields(trace.start),

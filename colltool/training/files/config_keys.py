@@ -1,4 +1,4 @@
-"""The keys of a ``config.json``: those that change the size or the work of a model are known, or refused by name."""
+"""Keys of a Hugging Face ``config.json``: those that change a model's size or work are either known or refused by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HARMLESS = (
     "scale_attn_by_inverse_layer_idx topk_group use_mamba_kernels use_pad_tok_in_ffn vocab_size_pad "
 )
 HARMLESS = frozenset(_HARMLESS.split())
-"""Of the keys that sound like a size or a structure those that change neither size nor work by a hundredth."""
+# Keys that sound like a size or a structure, but change neither size nor work by a hundredth.
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "decoder_sparse_step": (None, 0, 1),
@@ -33,34 +33,26 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "chunk_size_feed_forward": (None, 0),
     "use_mup": (None, False),
 }
-"""Keys that are known to change a model, with the values at which they do not."""
+# Keys that change a model, with the values at which they do not.
 
 PARTS = ("text_config", "vision_config", "audio_config", "thinker_config", "talker_config", "llm_config", "language_config")
-ATTENTION = ("full_attention", "sliding_attention")
-"""The kinds of layers that ``layer_types`` may name."""
+ATTENTION = ("full_attention", "sliding_attention")  # that ``layer_types`` may name
 _SIZED = re.compile(
     r"layer|expert|head|dim|size|rank|width|window|chunk|mamba|ssm|conv|linear|state|recurren|vision|visual|audio|image|video|speech|"
     r"config$|mtp|nextn|lora|kernel|memory|local|sparse|moe|mlp|ffn|ff_|inner|hybrid|block|group|step|cross|index|lightning|"
     r"delta|mixer|share|router|period|offset|gate|latent|compress|altup|laurel"
 )
-"""What names of keys have in them that say a size or a structure: of a key that nobody knows they are believed."""
+# An unknown key with one of these in its name is taken to be a size or a structure.
 
 
 class Unmodelled(NamedTuple):
-    """A key that cannot be followed: which, what it is, what to do."""
-
     key: str
     what: str
     fix: str
 
 
 def unmodelled(data: Mapping[str, Any], used: frozenset[str]) -> Iterator[Unmodelled]:
-    """What of a config is not modelled: its type, or keys that change its size or its work.
-
-    Args:
-        data: the whole file.
-        used: the keys that a shape is made of.
-    """
+    """What of a config is not modelled: its type, or keys that change its size or work; ``used`` make the shape."""
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         yield _type(data, kind)
@@ -128,21 +120,13 @@ Slides = Literal["every", "alternate", "upper", "pattern"]
 
 
 class Family(NamedTuple):
-    """How the layers of a model type are made.
-
-    ``gated``: three matrices of the FFN. ``bias``: of all linear layers and norms. ``tied``: the head is the embedding unless the
-    config says otherwise. ``positions``: the key with the number of learned positions. ``wide``: times hidden is the FFN where no
-    key says it. ``slides``: the layers that ``sliding_window`` is of, where no list says it: every layer, every other one, those
-    from ``max_window_layers`` on, all but each ``sliding_window_pattern``-th.
-    """
-
-    gated: bool = True
-    bias: bool = False
-    tied: bool = False
-    positions: str = ""
-    wide: int = 0
-    slides: Slides = "every"
-    pattern: int = 6
+    gated: bool = True  # three FFN matrices instead of two
+    bias: bool = False  # of all linear layers and norms
+    tied: bool = False  # unless the config says otherwise
+    positions: str = ""  # the key with the number of learned positions
+    wide: int = 0  # FFN width over hidden where no key gives it
+    slides: Slides = "every"  # layers with a window where none are listed; "upper": from max_window_layers on
+    pattern: int = 6  # with "pattern", all layers but each pattern-th
 
 
 _GPT = Family(gated=False, bias=True, tied=True, wide=4)
@@ -185,7 +169,6 @@ FAMILIES: dict[str, Family] = {
     "falcon": Family(gated=False, tied=True, wide=4),
     "mpt": Family(gated=False, tied=True, wide=4),
 }
-"""What is modelled, by ``model_type``."""
 
 _LACKING = {
     "Mamba layers": "jamba bamba zamba zamba2 nemotron_h falcon_h1 granitemoehybrid mamba mamba2 falcon_mamba",
@@ -201,4 +184,3 @@ _LACKING = {
     "keys of its own (ffn_config, attn_config)": "dbrx",
 }
 REASONS = {kind: why for why, kinds in _LACKING.items() for kind in kinds.split()}
-"""What some types have that is not modelled."""

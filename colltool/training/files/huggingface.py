@@ -1,4 +1,4 @@
-"""A model's ``config.json`` as Hugging Face's transformers write it: the keys that say its shape."""
+"""The shape of a model from its ``config.json``, as Hugging Face's transformers write it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ NAMES = {
     "heads": ("num_attention_heads", "n_head", "n_heads"),
     "vocab": ("vocab_size",),
 }
-"""What a shape needs, by the names that configs give it."""
 
 
 class ConfigFile(Part):
-    """The keys of a ``config.json`` that a shape is made of; :mod:`colltool.training.files.config_keys` has the others."""
+    """The keys that make a shape; :mod:`colltool.training.files.config_keys` judges the others."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
 
@@ -76,11 +75,10 @@ class ConfigFile(Part):
 
 
 USED = frozenset(ConfigFile.model_fields)
-"""The keys that are read."""
 
 
 def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
-    """The mapping of a model that a config means, as ``model:`` of a job would give it; what it does not say is left out."""
+    """The ``model:`` mapping of a job for a config; keys that it does not say are left out."""
     family = FAMILIES[config.model_type]
     first = {key: _first(config, names) for key, names in NAMES.items()}
     latent = config.kv_lora_rank is not None
@@ -109,7 +107,7 @@ def _first(config: ConfigFile, names: tuple[str, ...]) -> int | None:
 
 
 def _kv_heads(config: ConfigFile) -> int | None:
-    """Falcon's ``num_kv_heads`` holds in its new architecture alone; MQA of it and of GPTBigCode has one head."""
+    """Falcon reads ``num_kv_heads`` only in its new architecture; multi-query attention has one."""
     own = config.attn_config if isinstance(config.attn_config, dict) else {}
     if config.model_type in ("falcon", "gpt_bigcode") and not config.new_decoder_architecture:
         return 1 if config.multi_query is not False else None
@@ -126,7 +124,6 @@ def _width(config: ConfigFile, family: Family, hidden: int | None) -> int | None
 
 
 def _windows(config: ConfigFile, family: Family, layers: int) -> dict[str, Any]:
-    """The window of attention, and how many layers have it."""
     if not config.sliding_window or config.use_sliding_window is False:
         return {}
     if config.layer_types is not None:

@@ -1,4 +1,4 @@
-"""What a job file may say, as pydantic models: the YAML schema and the words for it."""
+"""A job file as pydantic models."""
 
 from __future__ import annotations
 

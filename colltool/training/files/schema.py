@@ -1,4 +1,4 @@
-"""The values of job files that fabrics do not have: durations, rates of arithmetic, sizes of memory, small counts."""
+"""Value types of job files beyond those of fabrics, and the models, devices and stacks that a job names."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ Schedule = Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"]
 ShardMode = Literal["ddp", "zero1", "zero2", "fsdp", "hsdp"]
 Recompute = Literal["none", "selective", "full"]
 ContextMode = Literal["ring", "all-gather", "ulysses"]
-BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}
-"""Bytes of an element."""
+BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}  # of an element
 
 
 def _duration(value: Any) -> float:
@@ -86,15 +85,14 @@ def _share(value: Any) -> Any:
 
 
 def written(value: object) -> str:
-    """A value as files and options write it."""
+    """A value as YAML and ``--set`` write it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _MOE = Accepted("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")
 _MLA = Accepted("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128}")
 _NONE = Annotated[int, Field(ge=0, le=1_000_000, strict=True), Accepted("a whole number from 0")]
-NEEDED = ("layers", "hidden", "heads", "ffn", "vocab")
-"""What every model with a shape gives."""
+NEEDED = ("layers", "hidden", "heads", "ffn", "vocab")  # for a shape
 
 
 class MoeFile(Part):
@@ -189,7 +187,6 @@ class ModelFile(Part):
 
 
 def unknown(kind: str, name: str, known: list[str]) -> ColltoolError:
-    """The error of a name that is neither shipped nor a file."""
     fix = f"{nearest(name, known)} shipped: {', '.join(known)}; or a mapping".strip()
     return ColltoolError(f"no file and no shipped {kind} is called '{name}'", fix=fix)
 
