@@ -10,6 +10,7 @@ import math
 import numbers
 import operator
 import re
+from functools import partial
 from typing import NamedTuple, SupportsFloat, SupportsIndex
 
 from colltool.base.errors import ColltoolError, either, given
@@ -67,41 +68,6 @@ def parse_size(value: Quantity) -> float:
     return size
 
 
-def parse_rate(value: Quantity) -> float:
-    """Bytes/s of ``900GB/s``, ``400Gbps``, ``50e9``."""
-    return _not_negative(value, _RATE)
-
-
-def parse_time(value: Quantity) -> float:
-    """Seconds of ``0.5us``, ``500ns``, ``8ms``; a Python number is seconds, text without a unit is refused."""
-    return _not_negative(value, _TIME)
-
-
-def parse_flops(value: Quantity) -> float:
-    """FLOP/s of ``989TFLOP/s``, ``312TFLOPS``."""
-    return _not_negative(value, _ARITHMETIC)
-
-
-def parse_length(value: Quantity) -> float:
-    """Metres of ``100m``, ``2km``, ``30ft``."""
-    return _not_negative(value, _LENGTH)
-
-
-def parse_energy(value: Quantity) -> float:
-    """J/bit of ``30pJ/bit``."""
-    return _not_negative(value, _ENERGY)
-
-
-def parse_power(value: Quantity) -> float:
-    """Watts of ``1700W``, ``1.7kW``."""
-    return _not_negative(value, _POWER)
-
-
-def parse_energy_price(value: Quantity) -> float:
-    """Money per kWh of ``0.10/kWh``, ``80/MWh``."""
-    return _not_negative(value, _TARIFF)
-
-
 def parse_count(value: str | SupportsIndex, argument: str, least: float = -math.inf, most: float = math.inf) -> int:
     """A whole number within bounds, both allowed: digits as an option gives them, or any integer; never a boolean."""
     number = _whole(value)
@@ -148,6 +114,16 @@ def _not_negative(value: Quantity, of: _Unit) -> float:
     if number < 0:
         raise ColltoolError(f"a {of.kind} cannot be negative, got {_said(value)}", fix="write it without the sign")
     return number
+
+
+# Text with a unit, or a Python number that is in SI.
+parse_rate = partial(_not_negative, of=_RATE)  # bytes/s of 900GB/s, 400Gbps; text without a unit is in bytes/s too
+parse_time = partial(_not_negative, of=_TIME)  # seconds of 0.5us, 500ns, 8ms
+parse_flops = partial(_not_negative, of=_ARITHMETIC)  # FLOP/s of 989TFLOP/s, 312TFLOPS
+parse_length = partial(_not_negative, of=_LENGTH)  # metres of 100m, 2km, 30ft
+parse_energy = partial(_not_negative, of=_ENERGY)  # J/bit of 30pJ/bit
+parse_power = partial(_not_negative, of=_POWER)  # watts of 1700W, 1.7kW
+parse_energy_price = partial(_not_negative, of=_TARIFF)  # money per kWh of 0.10/kWh, 80/MWh
 
 
 def _parse(value: Quantity, of: _Unit) -> float:

@@ -75,9 +75,8 @@ def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) ->
         kind = value_at((*path[:-1], around.tag), data)
         if other := _instead(model, path, data):
             spot = spot_at(model, other, data)
-            return Finding(
-                path, f"a {kind} gives '{other[-1]}', not '{key}'", f"{other[-1]} is {spot.words if spot else ''}", True
-            )
+            what, fix = f"a {kind} gives '{other[-1]}', not '{key}'", f"{other[-1]} is {spot.words if spot else ''}"
+            return Finding(path, what, fix, about_key=True)
         owners = [name for name, member in around.kinds.items() if key in member.model_fields]
         if owners:
             return Finding(path, f"a {kind} has no '{key}'", f"only {' and '.join(owners)} have one", about_key=True)
@@ -106,9 +105,9 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
         return f"write {int(value)}"
     if get_origin(spot.annotation) is Literal:
         words = get_args(spot.annotation)
-        return (
-            f"write {path[-1]}: {words[0]}" if len(words) == 1 else nearest(value, list(words)) if isinstance(value, str) else ""
-        )
+        if len(words) == 1:
+            return f"write {path[-1]}: {words[0]}"
+        return nearest(value, list(words)) if isinstance(value, str) else ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     if means == "rate" and value < MIN_BANDWIDTH_BPS:

@@ -78,37 +78,17 @@ def _on_one_line(value: str) -> str:
 
 # What an editor checks while typing; the validators above have the last word.
 _NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-_TIME_SCHEMA = WithJsonSchema(
-    {
-        "type": "string",
-        "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$",
-        "description": "A time with its unit: 0.5us, 500ns, 2ms.",
-    }
-)
-_LENGTH_SCHEMA = WithJsonSchema(
-    {
-        "type": "string",
-        "pattern": rf"^\s*\+?{_NUMBER} ?(m|km|cm|ft)\s*$",
-        "description": "A length with its unit: 100m, 2km, 30ft.",
-    }
-)
-_ENERGY_SCHEMA = WithJsonSchema(
-    {
-        "type": "string",
-        "pattern": rf"^\s*\+?{_NUMBER} ?[fpn]J/bit\s*$",
-        "description": "The energy of a bit with its unit: 30pJ/bit, 1nJ/bit.",
-    }
-)
-_POWER_SCHEMA = WithJsonSchema(
-    {"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?[kM]?W\s*$", "description": "A power with its unit: 1700W, 1.7kW."}
-)
-_ENERGY_PRICE_SCHEMA = WithJsonSchema(
-    {
-        "type": "string",
-        "pattern": rf"^\s*\+?{_NUMBER} ?/[kM]Wh\s*$",
-        "description": "What energy costs, in the currency of the prices: 0.10/kWh.",
-    }
-)
+
+
+def _text_schema(units: str, description: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?{units}\s*$", "description": description})
+
+
+_TIME_SCHEMA = _text_schema(r"(s|ms|us|\u00b5s|\u03bcs|ns)", "A time with its unit: 0.5us, 500ns, 2ms.")
+_LENGTH_SCHEMA = _text_schema("(m|km|cm|ft)", "A length with its unit: 100m, 2km, 30ft.")
+_ENERGY_SCHEMA = _text_schema("[fpn]J/bit", "The energy of a bit with its unit: 30pJ/bit, 1nJ/bit.")
+_POWER_SCHEMA = _text_schema("[kM]?W", "A power with its unit: 1700W, 1.7kW.")
+_ENERGY_PRICE_SCHEMA = _text_schema("/[kM]Wh", "What energy costs, in the currency of the prices: 0.10/kWh.")
 _RATE_SCHEMA = WithJsonSchema(
     {
         "type": ["string", "number"],
@@ -211,6 +191,11 @@ PrimitiveName = Annotated[
     BeforeValidator(_primitive),
     WithJsonSchema({"enum": [*SHORT.values(), *(str(primitive) for primitive in SHORT)]}),
     Accepted("a primitive, such as all_reduce", "text"),
+]
+PrimitiveNames = Annotated[
+    tuple[PrimitiveName, ...],
+    Field(min_length=1, max_length=MAX_LISTED),
+    Accepted("a list of primitives, such as [all_reduce, all_gather]"),
 ]
 AlgorithmName = Annotated[str, Field(min_length=1, max_length=200), Accepted("an algorithm, such as ring", "text")]
 

@@ -57,7 +57,7 @@ def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
     """For each override the words for errors, its key, and its value: text, a Python value, or None."""
     if isinstance(overrides, Mapping):
         return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
-    return [(_called(option, argument), *_split(option)) for option in texts_of(overrides)]
+    return [(given(argument, [clipped(option, MOST_SHOWN)]), *_split(option)) for option in texts_of(overrides)]
 
 
 def texts_of(overrides: Any) -> list[str]:
@@ -71,10 +71,6 @@ def texts_of(overrides: Any) -> list[str]:
         fix = f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key"
         raise ColltoolError(f"expected a list of KEY=VALUE, got {shown(wrong[0])}", argument="overrides", fix=fix)
     return options
-
-
-def _called(option: str, argument: str) -> str:
-    return given(argument, [clipped(option, MOST_SHOWN)])
 
 
 def _split(option: str) -> tuple[str, str | None]:
@@ -117,9 +113,8 @@ class _Setter:
                 inner = target[step] = {key: inner}
             if not isinstance(inner, dict | list):
                 whole = clipped(".".join(parts[: depth + 1]))
-                raise self._error(
-                    f"'{whole}' has no keys: it is {shown(inner)}", "set it as a whole, without the rest of the key"
-                )
+                what = f"'{whole}' has no keys: it is {shown(inner)}"
+                raise self._error(what, "set it as a whole, without the rest of the key")
             target = inner
         return path
 

@@ -68,9 +68,8 @@ def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
     data = builder.document(text)
     start = builder.positions.get((), Position(1, 1))
     if data is None:
-        raise ColltoolError(
-            "the file is empty, expected keys and values", where=place_text(name, start), fix="write 'key: value'"
-        )
+        what = "the file is empty, expected keys and values"
+        raise ColltoolError(what, where=place_text(name, start), fix="write 'key: value'")
     if not isinstance(data, dict):
         if builder.problems:
             raise builder.problems[0].error
@@ -203,9 +202,8 @@ class _Builder:
             self._refuse(path, place, f"aliases ('*{clipped(str(event.anchor))}') are not supported", "write the value out")
             return True
         if anchor := getattr(event, "anchor", None):
-            self._refuse(
-                path, place, f"anchors ('&{clipped(anchor)}') are not supported", "remove it; write values out where needed"
-            )
+            what = f"anchors ('&{clipped(anchor)}') are not supported"
+            self._refuse(path, place, what, "remove it; write values out where needed")
         if tag := getattr(event, "tag", None):
             fix = "remove it; quote the value if it is text"
             self._refuse(path, place, f"tags ('{clipped(tag.replace('tag:yaml.org,2002:', '!!'))}') are not supported", fix)

@@ -95,13 +95,11 @@ def read_ladder(text: str, name: str, folder: Path, overrides: Overrides = ()) -
 def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
     fabrics = _fabrics(reading, folder)
     file = reading.result()
-    rungs = tuple(
-        RungDefinition(
-            rung.primitive, fabrics[rung.fabric], rung.algorithm, rung.ranks, rung.size, reading.source.at(("rungs", index))
-        )
-        for index, rung in enumerate(file.rungs)
-    )
-    return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides)
+    rungs = []
+    for index, one in enumerate(file.rungs):
+        where = reading.source.at(("rungs", index))
+        rungs.append(RungDefinition(one.primitive, fabrics[one.fabric], one.algorithm, one.ranks, one.size, where))
+    return LadderDefinition(file.name, file.description, file.size, tuple(rungs), reading.overrides)
 
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:

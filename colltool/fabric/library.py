@@ -20,7 +20,7 @@ from colltool.definitions.field_types import (
     Fraction,
     Overhead,
     Part,
-    PrimitiveName,
+    PrimitiveNames,
     Size,
 )
 from colltool.definitions.schema_hints import Accepted, Slip, Slips
@@ -84,11 +84,7 @@ class Efficiency(Part):
     """
 
     algorithm: AlgorithmName
-    primitives: Annotated[
-        tuple[PrimitiveName, ...],
-        Field(min_length=1, max_length=MAX_LISTED),
-        Accepted("a list of primitives, such as [all_reduce, all_gather]"),
-    ]
+    primitives: PrimitiveNames
     share: Annotated[
         Fraction | Annotated[tuple[Annotated[EfficiencyAt, _REACHED_ON], ...], Field(min_length=1, max_length=MAX_LISTED)],
         Accepted("a number from 0.000001 to 1, or a list such as [{nodes: 4, share: 1}, {nodes: 64, share: 0.8}]"),

@@ -74,7 +74,7 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
 
 
 def _numbers(path: KeyPath, tier: dict[str, Any], data: dict[str, Any]) -> Iterator[LintWarning]:
-    listed = [*(("levels", i) for i in _indices(tier, "levels")), *(("protocols", i) for i in _indices(tier, "protocols"))]
+    listed = [(key, index) for key in ("levels", "protocols") for index in range(len(tier.get(key, ())))]
     for part in ((), *listed):
         fitted = part[:1] == ("protocols",)  # where sizes do not tell alpha from the launch overhead, a fit leaves it at nothing
         yield from _outside((*path, *part, "alpha"), data, ALPHA_S._replace(least=0.0) if fitted else ALPHA_S, format_time)
@@ -83,10 +83,6 @@ def _numbers(path: KeyPath, tier: dict[str, Any], data: dict[str, Any]) -> Itera
         yield from _outside((*path, *part, "eta", "alpha"), data, ETA_ALPHA, "{:g}".format)
         yield from _outside((*path, *part, "eta", "beta"), data, ETA_BETA, "{:g}".format)
     yield from _outside((*path, "in_network", "alpha_switch"), data, SWITCH_ALPHA_S, format_time)
-
-
-def _indices(tier: dict[str, Any], key: str) -> range:
-    return range(len(tier.get(key, ())))
 
 
 def _outside(path: KeyPath, data: Any, usual: Usual, shown: Any) -> Iterator[LintWarning]:
@@ -139,14 +135,12 @@ def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
     for index, (tier, facts) in enumerate(zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True)):
         yield from _levels(("tiers", index, "levels"), tier)
         for misfit in facts.misfits:
-            yield LintWarning(
-                ("tiers", index, "sizing"), "", misfit, "counts and the bill follow sizing, times follow the rest of the tier"
-            )
+            why = "counts and the bill follow sizing, times follow the rest of the tier"
+            yield LintWarning(("tiers", index, "sizing"), "", misfit, why)
     if fabric.prices is not None and fabric.prices.power is not None and not 0.01 <= fabric.prices.power <= 2:
         what = f"{fabric.prices.power:g} {fabric.prices.currency} for a kWh"
-        yield LintWarning(
-            ("prices", "power"), "", what, "energy costs some 0.03 to 0.5 USD or EUR a kWh; other currencies scale it"
-        )
+        why = "energy costs some 0.03 to 0.5 USD or EUR a kWh; other currencies scale it"
+        yield LintWarning(("prices", "power"), "", what, why)
 
 
 def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarning]:

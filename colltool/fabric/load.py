@@ -44,11 +44,8 @@ def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
         return str(shipped_folder() / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
     if exists(typed):
         raise ColltoolError("is a directory, expected a fabric file", where=printable(typed), fix="give a file in it")
-    hint = nearest(os.path.basename(stem), shipped)
-    raise ColltoolError(
-        f"no file and no shipped fabric is called {shown(typed)}",
-        fix=f"{hint} list the shipped ones: colltool fabric list".strip(),
-    )
+    fix = f"{nearest(os.path.basename(stem), shipped)} list the shipped ones: colltool fabric list".strip()
+    raise ColltoolError(f"no file and no shipped fabric is called {shown(typed)}", fix=fix)
 
 
 def exists(typed: str) -> bool:

@@ -147,9 +147,8 @@ def _sizing(kind: TierCapabilities[Tier], planes: int) -> tuple[ClosPlan | None,
         return None, (f"sizing: {error.what}; {error.fix}" if error.fix else f"sizing: {error.what}",)
     room = (max_down(hops[0], block.radix) if hops else block.radix) // block.nics_per_rail
     if levels and levels[0].group != room:
-        return plan, (
-            f"a leaf of {block.radix} ports has room for {room} endpoints, the level '{levels[0].name}' has {levels[0].group}",
-        )
+        has = f"the level '{levels[0].name}' has {levels[0].group}"
+        return plan, (f"a leaf of {block.radix} ports has room for {room} endpoints, {has}",)
     return plan, ()
 
 

@@ -112,10 +112,8 @@ def _tier(text: str) -> dict[str, Any]:
         raise _refused(what, f"a tier is {':'.join(_FIELDS)}, such as {EXAMPLE.split(',')[0]}")
     name, topology, size, rate, alpha = fields[: len(_FIELDS)]
     if topology not in ETAS:
-        hint = nearest(topology, list(ETAS))
-        raise _refused(
-            f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", f"{hint} one of {', '.join(ETAS)}".strip()
-        )
+        fix = f"{nearest(topology, list(ETAS))} one of {', '.join(ETAS)}".strip()
+        raise _refused(f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", fix)
     _read(parse_rate, rate, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}
     more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
@@ -137,9 +135,8 @@ def _tier(text: str) -> dict[str, Any]:
     if levels:
         tier["levels"] = _levels(groups, alphas, more.get("s", []), text)
     elif "s" in more:
-        raise _refused(
-            f"'{clipped(text)}' has no levels to be oversubscribed", "a clos with groups: ib:clos:8/32:400Gbps:5us/11us:s=2"
-        )
+        what = f"'{clipped(text)}' has no levels to be oversubscribed"
+        raise _refused(what, "a clos with groups: ib:clos:8/32:400Gbps:5us/11us:s=2")
     return tier
 
 
@@ -169,12 +166,9 @@ def _option(field: str, text: str) -> tuple[str, Any]:
     known = {"s": None not in numbers, "eta": None not in numbers and len(numbers) == 2, "ports": bool(_WHOLE.fullmatch(value))}
     if not known.get(key):
         raise _refused(f"'{clipped(field)}' is not understood in '{clipped(text)}'", "s=2, eta=1.2/0.8 or ports=4 may follow")
-    read: dict[str, Callable[[], Any]] = {
-        "s": lambda: numbers,
-        "eta": lambda: {"alpha": numbers[0], "beta": numbers[1]},
-        "ports": lambda: int(value),
-    }
-    return key, read[key]()
+    if key == "ports":
+        return key, int(value)
+    return key, numbers if key == "s" else {"alpha": numbers[0], "beta": numbers[1]}
 
 
 def _number(text: str) -> float | None:

@@ -28,6 +28,7 @@ from colltool.definitions.field_types import (
     Overhead,
     Part,
     PrimitiveName,
+    PrimitiveNames,
     Ratio,
     Size,
 )
@@ -42,6 +43,9 @@ LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}"
 WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
 SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
 CUBE = Accepted(f"a whole number from 2 to {MAX_RANKS}, such as 4")
+_LISTED = Field(min_length=1, max_length=MAX_LISTED)
+_DEPTH = Accepted(f"a whole number from 1 to {MAX_DEPTH}")
+_PROTOCOL_NAMES = Accepted("a list of names of the tier's protocols, such as [Simple]")
 _HOP = Accepted("a number from 1 to 1000, such as 2")
 _OVERSUBSCRIPTION = Accepted("a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}")
 _MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
@@ -71,8 +75,8 @@ class Limits(Part):
     what is reduced.
     """
 
-    operations: Annotated[tuple[Name, ...] | None, Field(min_length=1, max_length=MAX_LISTED), _OPERATIONS] = None
-    types: Annotated[tuple[Name, ...] | None, Field(min_length=1, max_length=MAX_LISTED), _TYPES] = None
+    operations: Annotated[tuple[Name, ...] | None, _LISTED, _OPERATIONS] = None
+    types: Annotated[tuple[Name, ...] | None, _LISTED, _TYPES] = None
     alignment: Size | None = None
     groups: Count | None = None
 
@@ -87,18 +91,9 @@ class InNetwork(Part):
     multicast: Flag = False
     all_to_all: Flag = False
     alpha_switch: Alpha
-    levels: Annotated[int | None, Field(ge=1, le=MAX_DEPTH, strict=True), Accepted(f"a whole number from 1 to {MAX_DEPTH}")] = (
-        None
-    )
+    levels: Annotated[int | None, Field(ge=1, le=MAX_DEPTH, strict=True), _DEPTH] = None
     eta_beta: Annotated[Fraction | dict[PrimitiveName, Fraction] | None, _OWN_ETA] = None
-    protocols: (
-        Annotated[
-            tuple[Name, ...],
-            Field(min_length=1, max_length=MAX_LISTED),
-            Accepted("a list of names of the tier's protocols, such as [Simple]"),
-        ]
-        | None
-    ) = None
+    protocols: Annotated[tuple[Name, ...], _LISTED, _PROTOCOL_NAMES] | None = None
     limits: Annotated[Limits | None, _LIMITS] = None
 
     @property
@@ -145,12 +140,7 @@ class MeasuredRange(Part):
 
     smallest: Size
     largest: Size
-    ranks: (
-        Annotated[
-            tuple[Count, ...], Field(min_length=1, max_length=MAX_LISTED), Accepted("a list of rank counts, such as [4, 8]")
-        ]
-        | None
-    ) = None
+    ranks: Annotated[tuple[Count, ...], _LISTED, Accepted("a list of rank counts, such as [4, 8]")] | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> MeasuredRange:
@@ -173,14 +163,7 @@ class Protocol(Part):
     eta: Annotated[Eta | None, ETA] = None
     local_copy: Bandwidth | None = None
     measured: Annotated[MeasuredRange | None, _MEASURED] = None
-    primitives: (
-        Annotated[
-            tuple[PrimitiveName, ...],
-            Field(min_length=1, max_length=MAX_LISTED),
-            Accepted("a list of primitives, such as [all_reduce, all_gather]"),
-        ]
-        | None
-    ) = None
+    primitives: PrimitiveNames | None = None
 
 
 class Sizing(Part):
@@ -239,10 +222,8 @@ def check_levels(alpha: float | None, levels: Sequence[Level] | None, size: int)
         slips.append(Slip(what, "give it to the level above", ("levels", 0, "oversubscription")))
     for index, (below, above) in enumerate(pairwise(levels), start=1):
         if above.group % below.group or above.group <= below.group:
-            what = (
-                f"groups do not nest: '{above.name}' has {above.group} endpoints, "
-                f"which is not a larger multiple of the {below.group} of '{below.name}'"
-            )
+            what = f"groups do not nest: '{above.name}' has {above.group} endpoints, "
+            what += f"which is not a larger multiple of the {below.group} of '{below.name}'"
             near = max(2, -(-above.group // below.group)) * below.group
             slips.append(Slip(what, f"the next that does: group: {near}", ("levels", index, "group")))
     if last.group < size:

@@ -51,6 +51,9 @@ class _Simple(TierCapabilities[OneAlpha]):
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
         return {"alpha": alpha_s}
 
+    def switches(self, planes: int) -> int:  # noqa: ARG002
+        return 0
+
 
 class StarTopology(_Simple[StarTier]):
     """One switch, however many chips share its ports."""
@@ -105,9 +108,6 @@ class FullMeshTopology(_Simple[FullMeshTier]):
         """N (N - 1)/2 a copy."""
         return copies * self.tier.size * (self.tier.size - 1) // 2
 
-    def switches(self, planes: int) -> int:  # noqa: ARG002
-        return 0
-
 
 class LatticeTopology(_Simple[LatticeTier]):
     joins = "either"
@@ -141,9 +141,6 @@ class LatticeTopology(_Simple[LatticeTier]):
         """Per line of an axis d - 1, plus the wraparound on a ring."""
         lines = ((prod(self.tier.shape) // axis.size, axis) for axis in self.axes)
         return copies * sum(count * (axis.size if axis.is_ring else axis.size - 1) for count, axis in lines)
-
-    def switches(self, planes: int) -> int:  # noqa: ARG002
-        return 0
 
 
 class ClosTopology(TierCapabilities[ClosTier]):

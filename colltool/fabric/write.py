@@ -109,9 +109,6 @@ def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:
     lines = [f"# {line}".rstrip() + "\n" for line in comments]
     ends = list(accumulate(len(line.encode()) for line in lines))
     kept = bisect_right(ends, room)
-    cut = (
-        [f"# ({len(lines) - kept} more lines are left out: a file holds at most {limit // 2**20} MiB)\n"]
-        if kept < len(lines)
-        else []
-    )
-    return "".join([*lines[:kept], *cut]) + body
+    left = len(lines) - kept
+    cut = f"# ({left} more lines are left out: a file holds at most {limit // 2**20} MiB)\n" if left else ""
+    return "".join(lines[:kept]) + cut + body

@@ -83,17 +83,8 @@ def levels_under(endpoints: int, rails: int, nics_per_rail: int, radix: int, gro
     return plan.levels_over(group * nics_per_rail)
 
 
-def clos_plan(
-    endpoints: int,
-    ports: int,
-    radix: int,
-    *,
-    rails: int = 1,
-    levels: int | None = None,
-    hops: Sequence[Hop] = (),
-    names: Sequence[str] = LEVELS,
-    wanted: Grouping = FREE,
-) -> ClosPlan:
+def clos_plan(endpoints: int, ports: int, radix: int, *, rails: int = 1, levels: int | None = None, hops: Sequence[Hop] = (),
+              names: Sequence[str] = LEVELS, wanted: Grouping = FREE) -> ClosPlan:  # fmt: skip
     """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole switches.
 
     ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share the ports. ``levels``: 1 to 3,
