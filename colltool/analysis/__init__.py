@@ -1,1 +1,1 @@
-"""Questions over several answers: what moved between two of them."""
+"""Analyses over many prices: comparisons, sweeps, sensitivity, and diffs of results."""

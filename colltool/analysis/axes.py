@@ -13,14 +13,14 @@ from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count,
 
 MOST_VALUES = 10_000
 _OWN = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"}
-"""Axes that every grid has, and the argument that gives their values."""
+"""Axes that every grid has, with the argument that sets their values."""
 
 _RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?")
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]\S*)?")
 
 
 class SweepAxis(NamedTuple):
-    """What is varied, and its values in order: texts as ``--set`` takes them, of ranks whole numbers, of sizes bytes."""
+    """One varied key and its values in order: text as ``--set`` takes it, integers for ranks, floats (bytes) for sizes."""
 
     key: str
     values: tuple[Any, ...]
@@ -35,10 +35,10 @@ class SweepAxis(NamedTuple):
 
 
 def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
-    """The axes of ``--vary``.
+    """Parse the axes of ``--vary``.
 
     Raises:
-        ColltoolError: no key, no values, a range upside down or of one value, a key twice.
+        ColltoolError: malformed axis, or overlapping keys such as ``ib`` and ``ib.bandwidth``.
     """
     found = [axis_of(text) for text in typed]
     for index, axis in enumerate(found):
@@ -72,7 +72,7 @@ def axis_of(text: str) -> SweepAxis:
 
 
 def _listed(text: str, values: str) -> list[str]:
-    """Parts between commas; commas within brackets stay."""
+    """Split at commas, except inside brackets."""
     parts = [part.strip() for part in re.split(r",(?![^\[\]{}]*[\]}])", values)]
     if not all(parts):
         raise _refused(text, "an empty value", "separate values with one comma")

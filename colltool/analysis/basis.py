@@ -1,7 +1,7 @@
-"""What the prices of several fabrics rest on, and where that is not the same: codes, of which rendering makes sentences.
+"""What the prices of several fabrics rest on, and where they differ; rendering turns the codes into sentences.
 
-Two times can be held against each other where both have the same terms. A launch overhead that one side has and the other leaves
-out is no difference of the machines, nor is contention that one file states and the other does not.
+Two times are comparable only if both contain the same terms: a launch overhead or contention that only one file states is no
+difference between the machines.
 """
 
 from __future__ import annotations
@@ -24,20 +24,16 @@ from colltool.fabric.topology import capabilities_of
 Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
 
 LAUNCH_SHARE = 0.1
-"""A launch of a tenth of a time is felt in a ratio: where one side lacks it, the ratio is left out."""
+"""Where one side lacks a launch overhead of more than this share of its time, the ratio is not reported."""
 
 
 class PriceBasis(NamedTuple):
     """What the prices of a fabric rest on.
 
-    Args:
-        launch: seconds that a call takes to start; None where the file leaves it out.
-        protocols: whether measured protocols stand in the place of a tier's own numbers.
-        software: whether figures of what the library reaches, or takes to start, are in them.
-        contention: whether every tier states its eta.
-        library: whose schedules are ranked; empty for any.
-        group: members in a domain of each tier, innermost first; empty where the ground is that of a whole fabric.
-        slice: which part of its lattices it has; empty where it has none.
+    ``launch``: seconds to start a call, None if the file does not say. ``protocols``: measured protocols replace the tiers' own
+    numbers. ``software``: the library's measured efficiency or start-up is included. ``contention``: every tier states its eta.
+    ``library``: empty for any. ``group``: members per domain of each tier, innermost first; empty for a whole fabric. ``slice``:
+    the part of the lattices used.
     """
 
     launch: float | None
@@ -50,10 +46,7 @@ class PriceBasis(NamedTuple):
 
 
 class BasisDifference(NamedTuple):
-    """One thing that is not the same everywhere: each value with the columns that have it.
-
-    ``primitives`` and ``ranks``: where; empty for everywhere.
-    """
+    """A difference in basis: each value with the columns that have it. Empty ``primitives`` or ``ranks``: everywhere."""
 
     code: Code
     parts: tuple[tuple[Any, tuple[str, ...]], ...]
@@ -62,7 +55,7 @@ class BasisDifference(NamedTuple):
 
 
 def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis:
-    """The ground of a primitive on a group; without contention nobody states any, and no library reaches less.
+    """What the price of a primitive on a group rests on.
 
     Raises:
         ColltoolError: the group does not fit.
@@ -82,7 +75,7 @@ def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: b
 
 
 def _sliced(tier: Tier) -> str:
-    """``4x4x4``, and along which axes it has no wraparound, where a ring of 2 is a line; empty off lattices."""
+    """``4x4x4``, plus the axes without wraparound (a ring of 2 is a line anyway); empty off lattices."""
     axes = capabilities_of(tier).axes
     long = [axis for axis in axes if axis.size > 2]
     open_ = [str(axis.size) for axis in long if not axis.wrap]
@@ -110,8 +103,10 @@ def _contended(tiers: Sequence[Tier]) -> bool:
 
 
 def basis_differences(names: Sequence[str], grounds: Sequence[PriceBasis]) -> tuple[BasisDifference, ...]:
-    """What differs between columns, in the order of :class:`PriceBasis`; of launches only whether there is one, of slices
-    only where several have one."""
+    """What differs between columns, in field order of :class:`PriceBasis`.
+
+    Launches differ only if some column has none; slices only if several columns have one.
+    """
     found = []
     for code in (one for one in get_args(Code) if one in PriceBasis._fields):
         parts: dict[Any, list[str]] = {}
@@ -136,15 +131,15 @@ def joined(several: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
 
 
 def launch_missing(grounds: Sequence[PriceBasis | None]) -> tuple[float, ...]:
-    """Of each column the largest launch that others have, seconds, where it leaves its own out; 0 where it has one."""
+    """For each column that states no launch: the largest launch (seconds) that another one states; 0 for the others."""
     most = max((one.launch for one in grounds if one is not None and one.launch is not None), default=0.0)
     return tuple(most if one is not None and one.launch is None else 0.0 for one in grounds)
 
 
 class PointTimes(NamedTuple):
-    """What columns take at one point: of each the seconds and, of them, those measured beside the bytes; None where nobody did.
+    """Times of the columns at one point: (name, total seconds, software seconds of these or None if not measured).
 
-    A column without a price, or priced by measured protocols, which have such time in them, is left out.
+    Columns without a price, or priced by measured protocols (which include software time), are left out.
     """
 
     primitive: Primitive
@@ -154,7 +149,7 @@ class PointTimes(NamedTuple):
 
     @property
     def told(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
-        """As :class:`BasisDifference` has it: (seconds, of how many, bytes) where its share is largest; None without."""
+        """The parts of a :class:`BasisDifference`, with the largest (software, total, bytes); empty if all or none have it."""
         having = [(fitted, total, name) for name, total, fitted in self.took if fitted]
         lacking = tuple(name for name, _, fitted in self.took if fitted is None)
         if not having or not lacking:
@@ -164,7 +159,7 @@ class PointTimes(NamedTuple):
 
 
 def software_differences(points: Sequence[PointTimes]) -> tuple[BasisDifference, ...]:
-    """Measured time beside the bytes that is in what leads on some columns alone, at the size at which it is most of a time."""
+    """Measured software time that only some columns have, at the size where its share is largest."""
     found: dict[tuple[Any, ...], list[PointTimes]] = {}
     for point in points:
         if told := point.told:
@@ -178,7 +173,7 @@ def software_differences(points: Sequence[PointTimes]) -> tuple[BasisDifference,
 
 def group_differences(names: Sequence[str], fabrics: Sequence[Fabric], primitive: Primitive, groups: Sequence[GroupSpec], *,
                   ideal: bool = False) -> tuple[BasisDifference, ...]:  # fmt: skip
-    """What differs between fabrics on any of some groups; a fabric that cannot have a group has no part in it."""
+    """What differs between fabrics on any of the groups, skipping fabrics on which a group does not fit."""
     found: list[BasisDifference] = []
     for group in groups:
         grounds = [basis_or_none(fabric, primitive, group, ideal=ideal) for fabric in fabrics]
@@ -192,7 +187,6 @@ def group_differences(names: Sequence[str], fabrics: Sequence[Fabric], primitive
 
 
 def basis_or_none(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis | None:
-    """As :func:`basis_of`; None where the group does not fit."""
     try:
         return basis_of(fabric, primitive, group, ideal=ideal)
     except ColltoolError:
@@ -200,21 +194,22 @@ def basis_or_none(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ide
 
 
 _DATASHEET = ((64e3, 0.23), (8e6, 0.40), (128e6, 0.26), (inf, 0.11))
-"""Up to so many bytes the median of |price / measured - 1|, of fabrics that no log was fitted to. Source: 1,463 published rows of
-nccl-tests, rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, that no coefficient of a shipped fabric was read from."""
+"""Median |price / measured - 1| up to a size, for fabrics not fitted to any log. Source: 1,463 published rows of nccl-tests,
+rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, none of which a coefficient of a shipped fabric was read from.
+"""
 
 _MEASURED_INSIDE, _MEASURED_ACROSS = 0.046, 0.15
-"""The same of fabrics whose tiers list measured protocols, inside a node and across nodes. Source: series of published logs at
-sizes that were not fitted, 36 inside a node; 12 to 15% across nodes, the upper end."""
+"""The same where tiers list measured protocols. Source: series of published logs at sizes that were not fitted, 36 inside a node;
+12 to 15% across nodes, the upper end."""
 
 
 def model_error(size: float, *, measured: bool, several_tiers: bool) -> float:
-    """What the price of a call may be off by, as a share: the median of what is known of its class.
+    """Expected relative error of a call's price: the median for its class.
 
     Args:
-        size: bytes by nccl-tests' convention.
-        measured: the tiers list protocols that a log was fitted to.
-        several_tiers: the group is on more than one tier.
+        size: bytes as in nccl-tests.
+        measured: the tiers list protocols fitted to a log.
+        several_tiers: the group spans more than one tier.
     """
     if measured:
         return _MEASURED_ACROSS if several_tiers else _MEASURED_INSIDE
@@ -222,12 +217,12 @@ def model_error(size: float, *, measured: bool, several_tiers: bool) -> float:
 
 
 _STEP = 0.126
-"""The median of |step / measured - 1|. Source: 678 published training runs of sources that no efficiency was read from."""
+"""Median |step / measured - 1|. Source: 678 published training runs, from sources no efficiency was read from."""
 
 _OF_A_STEP = 0.26
-"""What a step's collectives are off by: most are of 8 to 128 MB."""
+"""Error of a step's collectives, most of which are 8 to 128 MB."""
 
 
 def step_error(network_share: float, *, same_device: bool) -> float:
-    """What the ratio of two steps may be off by, as a share: on one device the compute is the same number in both."""
+    """Expected relative error of the ratio of two steps; on the same device the compute error cancels."""
     return min(_STEP, network_share * _OF_A_STEP) if same_device else _STEP

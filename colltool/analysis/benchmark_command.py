@@ -1,4 +1,4 @@
-"""The measurement that tells one number of a fabric: the command line of nccl-tests or of the OSU micro-benchmarks."""
+"""Command lines of nccl-tests and the OSU micro-benchmarks that measure one number of a fabric."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _LATENCIES = frozenset({"alpha", "alpha_switch", "post", "launch_overhead"})
 
 
 def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> str:
-    """What to run to know a number: small messages for what is paid a message, large ones for rates.
+    """The benchmark that measures a number: small messages for latencies, large ones for bandwidths.
 
-    Inside the innermost tier all of its ranks on one host; for a tier between hosts as many of them as a group of ``ranks`` has,
-    one rank each, so that nothing else is in the way. Empty where no such tool runs: on links without a library of messages.
+    The innermost tier is measured on one host, other tiers with one rank per host so that nothing else is in the way. Empty for
+    lattices, where no such tool runs.
     """
     parts = key.split(".")
     tier = next((index for index, one in enumerate(fabric.tiers) if one.name == parts[0]), len(fabric.tiers) - 1)
@@ -46,14 +46,7 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
 
 def command_line(primitive: Primitive, sizes: BenchmarkSizes, ranks: int, hosts: int = 1, *, mpi: bool = False,
                  settings: Mapping[str, str] | None = None) -> str:  # fmt: skip
-    """The command line of nccl-tests, or of the OSU micro-benchmarks.
-
-    Args:
-        primitive, sizes: what to run.
-        ranks, hosts: on how many, evenly spread.
-        mpi: whether MPI's own collectives are measured, by OSU's programs.
-        settings: environment variables for every rank, of nccl-tests alone.
-    """
+    """A run of nccl-tests, or of OSU with ``mpi``, on ``ranks`` in all; ``settings``: environment, for nccl-tests only."""
     spread = ["-N", str(ranks // hosts)] if hosts > 1 else []
     if mpi:
         return " ".join(["mpirun", "-np", str(ranks), *spread, _OSU[primitive], "-m", sizes.osu])

@@ -17,13 +17,11 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.fabric.variants import with_values
 
-FARTHEST = 100.0  # times and a hundredth: beyond it the number is another machine's
+FARTHEST = 100.0  # factor up or down: beyond it the number is another machine's
 POINTS = 401
-ROUNDS = 5  # of 401 points between two neighbours: beyond the twelfth digit
-
-
-AT_ONCE = 10  # sides priced in one go: what they share is worked out once, and their arrays stay small
-MANY = 100  # numbers: beyond, the time of a price grows with each, and so less is asked of all
+ROUNDS = 5  # each zooms in between two neighbours: beyond the twelfth digit
+AT_ONCE = 10  # directions priced in one go: shared work is done once, and arrays stay small
+MANY = 100  # numbers: beyond, pricing slows down with each, so only some are examined
 FEW = 10
 
 
@@ -33,7 +31,7 @@ class Direction(NamedTuple):
 
 
 class BreakEven(NamedTuple):
-    """The value of a number nearest to the file's at which another schedule becomes the fastest; ``factor`` of the file's."""
+    """The value of a number nearest to the file's (``factor`` times it) at which another schedule wins."""
 
     key: str
     value: float
@@ -42,7 +40,7 @@ class BreakEven(NamedTuple):
 
 
 def at_both_ends(fabric: Fabric, numbers: Sequence[ParameterRange]) -> Fabric:
-    """Two fabrics for each number, as arrays: with its low and with its high end, the others as the file says."""
+    """Two array elements per number: at its low and at its high end, with all others as in the file."""
     varied = {one.place: np.full(2 * len(numbers), one.value) for one in numbers}
     for at, one in enumerate(numbers):
         varied[one.place][2 * at : 2 * at + 2] = one.low, one.high
@@ -52,7 +50,7 @@ def at_both_ends(fabric: Fabric, numbers: Sequence[ParameterRange]) -> Fabric:
 def foremost(
     fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange]
 ) -> Sequence[ParameterRange]:
-    """Of more than :data:`MANY` numbers the few that move any schedule's time farthest within their ranges, fewer the more."""
+    """At most :data:`MANY` numbers as they are; of more, only those that move some schedule's time most."""
     if len(numbers) <= MANY:
         return numbers
     rows = leading_rows(at_both_ends(fabric, numbers), group, asked, np.full(2 * len(numbers), size))
@@ -65,7 +63,7 @@ def foremost(
 def break_evens(
     fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange]
 ) -> tuple[BreakEven, ...]:
-    """Of each number the nearest change of the winner, up or down, the nearest number first; none where it never changes."""
+    """The nearest change of winner for each number, up or down; nearest first, numbers that never change it left out."""
     sides = [Direction(one, values) for one in numbers if one.value for values in _away(one)]
     found: dict[str, BreakEven] = {}
     for start in followed(range(0, len(sides), AT_ONCE)):
@@ -90,7 +88,7 @@ def _away(one: ParameterRange) -> tuple[Floats, Floats]:
 def _first(
     fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, side: Direction, names: Sequence[str]
 ) -> BreakEven | None:
-    """The first change of the winner along values that go away from the file's; ``names``: the winners there."""
+    """The first change of winner, zooming in; ``names``: the winners at ``side.values``, which lead away from the file's."""
     before = winner = ""
     for left in reversed(range(ROUNDS)):
         other = next((index for index, name in enumerate(names) if name != names[0]), None)
@@ -107,9 +105,9 @@ def _first(
 def _settled(
     fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, one: ParameterRange, last: tuple[str, float, float]
 ) -> BreakEven:
-    """The first value behind a change at which a price, too, names another winner: the two are equals but for rounding there.
+    """The first value past a change at which a scalar price names another winner too (at the change both tie up to rounding).
 
-    ``last``: the winner before the change, the last value at which it is, and the first at which it is no more.
+    ``last``: the winner before, the last value where it wins, the first where it does not.
     """
     before, inside, value = last
     least, most = one.limits

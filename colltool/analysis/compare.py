@@ -1,4 +1,4 @@
-"""``compare``: fabrics, or one fabric under several values, side by side; and what follows from it in sentences."""
+"""``compare``: fabrics, or variants of one fabric, side by side."""
 
 from __future__ import annotations
 
@@ -47,14 +47,12 @@ from colltool.estimate.library_selection import library_of
 from colltool.estimate.placement import everybody
 from colltool.fabric.model import Fabric
 
-POINTS = 200  # of the sizes between those that are asked for
+POINTS = 200  # sizes between the smallest and largest asked for
 MOST_CELLS = 20_000
 MOST_COLUMNS = 1000
 
 
 class CompareColumn(NamedTuple):
-    """One column: what it is called, its fabric, what is other about it, and how it is loaded."""
-
     name: str
     fabric: str
     set: tuple[tuple[str, str], ...]
@@ -62,7 +60,7 @@ class CompareColumn(NamedTuple):
 
 
 class ColumnDifference(NamedTuple):
-    """What a column does to a primitive on some numbers of ranks: runs of sizes, that are alike for all of them."""
+    """How a column compares with the first for a primitive: size ranges that apply to all the rank counts."""
 
     column: str
     primitive: Primitive
@@ -71,7 +69,7 @@ class ColumnDifference(NamedTuple):
 
     @property
     def in_short(self) -> ColumnDifference:
-        """The same without the model's error, which cuts runs of one outcome in parts."""
+        """Ignores the model's error, joining neighbouring ranges of the same outcome."""
         parts = [list(run) for _, run in groupby(self.runs, key=lambda run: run.outcome)]
         joined = (OutcomeRange(part[0].outcome, part[0].from_bytes, part[-1].to_bytes, farthest([run.ratio for run in part]))
                   for part in parts)  # fmt: skip
@@ -80,7 +78,7 @@ class ColumnDifference(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """Columns beside each other, the first of them what the others are held against; ``libraries``: of each column."""
+    """Columns compared with the first one; ``libraries`` has one entry per column."""
 
     subject: ClassVar[str] = "compare"
     columns: tuple[CompareColumn, ...]
@@ -93,23 +91,17 @@ class Comparison(Result):
     libraries: tuple[str, ...] = ()
 
     def not_run(self, column: int) -> tuple[CompareLine, ...]:
-        """The lines in which a column's library runs none of what is priced; of a column for any library none."""
+        """The lines for which a column's library runs none of the algorithms; empty for a column of any library."""
         return tuple(line for line in self.lines if self.libraries[column] and not line.cells[column].selectable)
 
 
 def compare(
     asked: Sequence[PriceRequest], columns: Sequence[CompareColumn], groups: Sequence[GroupSpec], sizes: Sequence[float]
 ) -> Comparison:
-    """Prices side by side.
-
-    Args:
-        asked: what is priced, one for each primitive.
-        columns: at least two.
-        groups: who takes part.
-        sizes: bytes by nccl-tests' convention.
+    """Price every request, group and size (bytes as in nccl-tests) on every column.
 
     Raises:
-        ColltoolError: too many cells, a fabric or an algorithm that cannot be used.
+        ColltoolError: too many cells, or nothing can be priced.
     """
     if len(columns) > MOST_COLUMNS:
         what = f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own"
@@ -123,7 +115,7 @@ def compare(
     tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
     lines = [line for one in tables for line in one.lines(sizes)]
     if all(cell.algorithm is None for line in lines for cell in line.cells):
-        place(fabrics[0], who[0])  # where the group fits nowhere, its error says what does
+        place(fabrics[0], who[0])  # if the group fits nowhere, this error says what does
         raise ColltoolError(lines[0].cells[0].reason, fix="another number of ranks, another algorithm, or another fabric")
     least, most = min(sizes), max(sizes)
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
@@ -144,12 +136,11 @@ class _Compared:
 
     @cached_property
     def grounds(self) -> list[list[PriceBasis | None]]:
-        """For each group what each column rests on; None where the group does not fit."""
+        """Per group, the basis of each column; None where the group does not fit."""
         primitive, ideal = self.asked.primitive, self.asked.readings.ideal
         return [[basis_or_none(fabric, primitive, group, ideal=ideal) for fabric in self.fabrics] for group in self.groups]
 
     def uneven(self) -> tuple[BasisDifference, ...]:
-        """What is not the same everywhere, for each group."""
         names, ideal = [column.name for column in self.columns], self.asked.readings.ideal
         return group_differences(names, self.fabrics, self.asked.primitive, self.groups, ideal=ideal)
 
@@ -172,7 +163,7 @@ class _Compared:
         )
 
     def findings(self, sizes: Sequence[float]) -> Iterator[ColumnDifference]:
-        """Of every column but the first, numbers of ranks that meet the same joined."""
+        """Each further column against the first, joining rank counts with the same ranges."""
         lines = list(self.lines(sizes))
         for at, column in enumerate(self.columns[1:], start=1):
             one_file = column.fabric == self.columns[0].fabric

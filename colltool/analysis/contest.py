@@ -1,4 +1,4 @@
-"""``sensitivity`` of several fabrics: how often one is faster than another, where numbers of both may be off."""
+"""``sensitivity`` of several fabrics: how often one beats another when the numbers of both are uncertain."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.parameter_ranges import ParameterRange
 
 TURNED = 0.01
-"""Of the samples so many may be turned by a launch that one side leaves out: a share is told to no more than that."""
+"""Largest share of samples whose outcome a missing launch overhead may turn before the shares are withheld."""
 
 
 class ContestSide(NamedTuple):
-    """One fabric: seconds of whatever is its fastest schedule, as the file says and at percentiles of all samples."""
+    """One fabric: seconds of its fastest schedule, nominal and at percentiles over all samples."""
 
     name: str
     fabric: str
@@ -37,11 +37,10 @@ class ContestSide(NamedTuple):
 
 
 class Beats(NamedTuple):
-    """One fabric against the first: in which share of the samples it is faster, slower, or the same to :data:`SAME`.
+    """One fabric against the first: shares of samples in which it is faster, the same (within :data:`SAME`) or slower.
 
-    ``ratio_p5`` to ``ratio_p95``: its time over the first's. ``shared``: keys that both have, of which each sample draws the same
-    for both; all others are drawn for each by itself. ``compared``: False where one leaves out a launch that the other has and
-    that would be felt: then the shares say nothing of the machines, and are None.
+    ``ratio_*``: its time over the first's. ``shared``: keys that both have, drawn together. ``compared``: False, with no shares,
+    if only one of them states a launch overhead and it would matter.
     """
 
     name: str
@@ -57,8 +56,6 @@ class Beats(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contest(Result):
-    """Fabrics against the first of them, where numbers of all may be off."""
-
     subject: ClassVar[str] = "sensitivity"
     primitive: Primitive
     ranks: int
@@ -73,7 +70,7 @@ class Contest(Result):
 
 
 class ContestEntry(NamedTuple):
-    """A fabric that takes part: what it is called, and its numbers that may be off; ``assumed``: the ranges are ours."""
+    """A fabric and its uncertain numbers; ``assumed``: the ranges are defaults of ours."""
 
     name: str
     fabric: Fabric
@@ -84,18 +81,13 @@ class ContestEntry(NamedTuple):
 def contest(
     entries: Sequence[ContestEntry], asked: PriceRequest, group: GroupSpec, size: float, *, samples: int, seed: int
 ) -> Contest:
-    """How often each of several fabrics beats the first.
+    """How often each of several fabrics beats the first; each runs its fastest schedule in every sample.
 
-    In every sample each fabric runs what is its fastest there. A number that two fabrics have under one key is drawn once for
-    both, at the same place between the ends that each has for it: what a vendor's figure is off by, it is off by on both.
-
-    Args:
-        entries: at least two.
-        asked, group, size: what runs.
-        samples, seed: of the draws; fewer samples where numbers are very many.
+    A key that two fabrics share is drawn once, at the same place within each one's range: an error in a vendor's figure affects
+    both.
 
     Raises:
-        ColltoolError: the group does not fit on one of them, nothing runs.
+        ColltoolError: the group does not fit on one of them, or nothing runs.
     """
     count = group.ranks or min(one.fabric.ranks for one in entries)
     who = group._replace(ranks=count)
@@ -123,7 +115,6 @@ def contest(
 def _priced(
     one: ContestEntry, asked: PriceRequest, group: GroupSpec, size: float, samples: int, seed: int
 ) -> tuple[Floats, ContestSide]:
-    """Seconds of the fastest in every sample, and what is told of them."""
     best = winner(one.fabric, asked, group, size)
     nominal = float(np.ravel(best.total_s)[0])
     times = np.full(samples, nominal)

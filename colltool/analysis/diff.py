@@ -1,7 +1,7 @@
-"""``diff``: what moved between two JSON documents of the same command.
+"""``diff``: what changed between two JSON documents of the same command.
 
-Lists of records are matched by what identifies a record, not by position: a row that only changed its rank has not moved. The
-fabric identifies a record only where a document speaks of several: two prices on two fabrics are compared row by row.
+Records in lists are matched by their identity, not their position, so a row that only changed its rank has not changed. The
+fabric is part of the identity only if a document has several.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "ti
 _IGNORED = ("colltool", "of_expected")
 _AGAIN = {"alpha_share": "alpha_s", "bandwidth_share": "bandwidth_s", "of_total": "alpha_s", "compression": "gap_ideal",
           "span_s": "low_s", "rank": "tie"}  # fmt: skip
-"""What only says again what stands beside the other key: where that is, it is no change of its own."""
+"""Keys derived from another key: ignored where that one is present."""
 _SPEC = "spec"
-"""The version, and what only says other fields again (``of_expected``, ``spec``, ``a_spec``): no change of a price."""
+"""Suffix of keys that repeat other fields (``spec``, ``a_spec``) and are ignored."""
 _WRITE_ONE = f"write one with {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
-    """Compare two documents.
+    """Compare two documents as ``--format json`` writes them.
 
     Args:
-        old, new: as ``--format json`` writes them.
-        rtol: numbers that differ by at most this fraction of the old one are the same.
+        rtol: tolerance, relative to the old number.
 
     Raises:
-        ColltoolError: documents without a colltool schema, or of different commands; a number that is not finite.
+        ColltoolError: documents without a colltool schema or of different commands, or a number that is not finite.
     """
     if not (isfinite(rtol) and rtol >= 0):
         fix = "write a share such as 1e-6, or 1%"
@@ -59,8 +58,7 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
 
 
 def _said_once(document: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
-    """A document of one size has it at the top and as its list of sizes: without the list, or where the other has several, with
-    nothing else."""
+    """Drop what a document of one size has twice: at the top and in its list of sizes."""
     if "results" not in document or "sizes" not in document:
         return document
     again = {"sizes"} if alone else set().union(*document["sizes"])
@@ -79,7 +77,7 @@ def _fabrics(value: Any) -> Iterator[str]:
 
 
 def _flat(document: Mapping[str, Any], argument: str, several: bool) -> dict[str, Any]:
-    """Every value by its path; the fabric of a document that has only one stands once."""
+    """Every leaf by its path; if there is only one fabric, it is named once."""
     identity = _IDENTITY if several else tuple(key for key in _IDENTITY if key != "fabric")
     leaves = dict(_leaves(document, "", identity))
     for where, value in leaves.items():
@@ -94,7 +92,6 @@ def _flat(document: Mapping[str, Any], argument: str, several: bool) -> dict[str
 
 
 def _finite(value: Any) -> bool:
-    """Whether a number can be compared; anything else can."""
     if isinstance(value, list):
         return all(_finite(item) for item in value)
     if not isinstance(value, int | float):
@@ -112,7 +109,7 @@ def _named(value: Any) -> str:
 
 
 def _only(these: dict[str, Any], those: dict[str, Any]) -> tuple[str, ...]:
-    """What only one side has: a whole record by its name, else a value by its path; each once."""
+    """What only one side has: whole records by name, else values by path."""
     known = {prefix for where in those for prefix in _records(where)}
     missing = (where for where in these if where not in those)
     named = (next((prefix for prefix in _records(where) if prefix not in known), where) for where in missing)
@@ -153,7 +150,7 @@ def _past(change: ValueChange, rtol: float) -> bool:
 
 
 class ValueChange(NamedTuple):
-    """A value of two documents that moved; ``relative`` is new/old - 1 for numbers."""
+    """``relative`` is new/old - 1, for numbers."""
 
     where: str
     old: Any
@@ -163,8 +160,6 @@ class ValueChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diff(Result):
-    """What moved between two documents of the same command, past ``rtol``."""
-
     subject: ClassVar[str] = "diff"
     rtol: float
     changed: tuple[ValueChange, ...]
@@ -176,17 +171,15 @@ class Diff(Result):
         return bool(self.changed or self.added or self.removed)
 
 
-_FIX = f"write one with {either(shell='--format json -o FILE', python='colltool price --format json -o FILE')}"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?\d[\d.eE+-]*')
-_MOST_DIGITS = 300  # of a whole number: no size, count or time has more, and a float holds 308
+_MOST_DIGITS = 300  # of an integer: a float holds 308
 
 
 def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A document as ``--format json`` writes them.
+    """Read a document that ``--format json`` wrote.
 
     Raises:
-        ColltoolError: cannot be read, not a JSON object of colltool, or with a number that is not finite or a character that
-            is none; with the place.
+        ColltoolError: not a JSON document of colltool, or one with a non-finite number or a lone surrogate.
     """
     name = os.fspath(path)
     text = read_text(path, "document", name)
@@ -196,18 +189,16 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise _refused(text, name) from None
     except (json.JSONDecodeError, RecursionError) as error:
         place = f"{name}:{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else name
-        raise ColltoolError(f"not JSON: {getattr(error, 'msg', 'nested too deeply')}", where=place, fix=_FIX) from error
-    if "\\ud" in text or "\\uD" in text:
-        error_or_none = _surrogate(text, name)
-        if error_or_none is not None:
-            raise error_or_none
+        raise ColltoolError(f"not JSON: {getattr(error, 'msg', 'nested too deeply')}", where=place, fix=_WRITE_ONE) from error
+    if ("\\ud" in text or "\\uD" in text) and (broken := _surrogate(text, name)):
+        raise broken
     if not isinstance(content, dict) or not str(content.get("schema", "")).startswith("colltool."):
-        raise ColltoolError("not a JSON document of colltool", where=name, fix=_FIX)
+        raise ColltoolError("not a JSON document of colltool", where=name, fix=_WRITE_ONE)
     return content
 
 
 class _NotComparable(Exception):
-    """A number that no output holds; the reader of JSON does not say where it stands."""
+    """A number that no output contains; the JSON reader does not say where it is."""
 
 
 def _not_finite(_: str) -> Any:
@@ -241,7 +232,7 @@ def _refused(text: str, name: str) -> ColltoolError:
             return _error(text, name, match.start(), what)
         except ValueError:
             continue
-    return ColltoolError("holds a number that cannot be compared", where=name, fix=_FIX)
+    return ColltoolError("holds a number that cannot be compared", where=name, fix=_WRITE_ONE)
 
 
 def _surrogate(text: str, name: str) -> ColltoolError | None:
@@ -253,4 +244,4 @@ def _surrogate(text: str, name: str) -> ColltoolError | None:
 
 def _error(text: str, name: str, at: int, what: str) -> ColltoolError:
     line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-    return ColltoolError(what, where=f"{name}:{line}:{column}", fix=_FIX)
+    return ColltoolError(what, where=f"{name}:{line}:{column}", fix=_WRITE_ONE)

@@ -1,4 +1,4 @@
-"""Every cell of a grid priced: axes of numbers as arrays in one go, the others one after the other."""
+"""Prices for every cell of a grid: numeric axes at once as arrays, the others in loops."""
 
 from __future__ import annotations
 
@@ -26,20 +26,19 @@ from colltool.estimate.groups import place
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Place, differences, with_values
 
-BLOCK = 8192  # cells priced at once: what their arrays take stays small
+BLOCK = 8192  # cells priced at once, to keep arrays small
 
 FabricLoader = Callable[[Sequence[str]], Fabric]
-"""A fabric of the axis ``fabric``, with overrides."""
+"""Loads a fabric with overrides."""
 
 Floats = NDArray[np.float64]
 
 
 class Cell(NamedTuple):
-    """One point of a grid: the values of its axes, the fastest schedule there, and the next one.
+    """One point of a grid: its axis values, the winner and the runner-up; all None, with a ``reason``, if nothing can be priced.
 
-    ``alpha_share`` is what latency takes of the total. ``ideal`` is the fastest without contention, in ``ideal_s``. Where nothing
-    can be priced all is None but ``reason``. ``leads``: whether somebody, or the user's library, runs it there. ``fitted_s``:
-    what of the total was measured beside the bytes, None where nobody did; ``held`` says where that was not measured there.
+    ``alpha_share``: latency's share of the total. ``ideal``: the winner without contention. ``selectable``: the user can run the
+    winner. ``fitted_s``: measured software time in the total, None if not measured; ``held``: where it is extrapolated.
     """
 
     at: tuple[Any, ...]
@@ -71,13 +70,8 @@ def cells(
     """Every cell, the last axis fastest.
 
     Args:
-        asked: primitive, readings and names of algorithms.
         axes: fabric, ranks and bytes first, then what is varied.
-        loads: a loader for each value of the first axis.
-        groups: for each value of the second.
-
-    Raises:
-        ColltoolError: a value that the fabric cannot have, an unknown algorithm.
+        loads, groups: one per value of the first and second axis.
     """
     shape = tuple(len(axis.values) for axis in axes)
     found: list[Cell | None] = [None] * prod(shape)
@@ -170,20 +164,19 @@ class _Block:
 
 
 Listed = tuple[AlgorithmEstimate, Any]
-"""A row of an array of sizes, and the elements at which a price of that size alone lists it; True for all."""
+"""A row for an array of sizes, and a mask of the sizes at which a single price would list it (True: all)."""
 
 
 def leading_rows(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[AlgorithmEstimate]:
-    """The schedules that may be called the fastest, each under its fastest protocol; of a fabric of arrays element by element.
+    """The schedules that may be called the fastest, each under its fastest protocol.
 
     Raises:
-        ColltoolError: the group does not fit, nothing runs, an unknown algorithm.
+        ColltoolError: the group does not fit, nothing runs, or an algorithm is unknown.
     """
     return [row for row, _ in _leading(fabric, group, asked, sizes)]
 
 
 def winner(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -> AlgorithmEstimate:
-    """The fastest at one size, as a price names it."""
     rows = _leading(fabric, group, asked, np.array([size]))
     return rows[int(first_least(list(_totals(rows, 1)))[0])][0]
 
@@ -239,7 +232,7 @@ def _fitted(rows: Sequence[AlgorithmEstimate], winners: Sequence[int], count: in
 
 
 def _totals(rows: Sequence[Listed], count: int) -> Floats:
-    """Seconds of each row at each element; without end where a price does not list it."""
+    """Seconds by row and element; inf where a price would not list the row."""
     return np.stack([np.where(at, np.broadcast_to(row.total_s, (count,)), np.inf) for row, at in rows])
 
 
@@ -248,7 +241,7 @@ def _protocol(row: AlgorithmEstimate, number: int) -> str:
 
 
 def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]) -> PointTimes:
-    """What columns take at one point, those that are priced, and not by measured protocols."""
+    """Times of the columns that have a price, except those priced by measured protocols."""
     took = ((name, cell.total_s, cell.fitted_s) for name, cell in zip(names, columns, strict=True) if not cell.protocol)
     return PointTimes(primitive, ranks, size, tuple((name, total, fitted) for name, total, fitted in took if total is not None))
 

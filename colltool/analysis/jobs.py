@@ -1,4 +1,4 @@
-"""Jobs as choices: one job on several fabrics, and its step where numbers of a fabric may be off."""
+"""Training jobs compared: one job on several fabrics, and its step time under uncertain numbers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,12 @@ from colltool.training.job_placement import job_slice
 from colltool.training.plan import Plan, plan
 from colltool.training.step_time import step_time
 
-SAMPLES = 100  # of all numbers at once: a step takes milliseconds, not microseconds as a price in an array
+SAMPLES = 100  # a step takes milliseconds, not microseconds like a price in an array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plans(Result):
-    """One job on several fabrics, the others held against the first.
-
-    ``costs``: of each network, where its file has prices. ``ground``: what their prices rest on, where that is not the same.
-    ``titles``: what each is called.
-    """
+    """One job on several fabrics, compared with the first; ``costs``: None without prices in the file."""
 
     subject: ClassVar[str] = "plan_compare"
     plans: tuple[Plan, ...]
@@ -39,7 +35,7 @@ class Plans(Result):
     titles: tuple[str, ...] = ()
 
     def cost_per_rate(self, at: int) -> float | None:
-        """What a step a second costs on a fabric: the network's cost times the seconds of a step; None without prices."""
+        """Network cost per step/s: the cost times the seconds of a step; None without prices."""
         cost = self.costs[at]
         return None if cost is None or cost.total is None else cost.total * self.plans[at].step_s
 
@@ -47,7 +43,7 @@ class Plans(Result):
         return self.plans[at].step_s / self.plans[0].step_s
 
     def error(self, at: int) -> float | None:
-        """What that ratio may be off by, as a share; None where both are of one file, whose error is in both steps."""
+        """Expected relative error of :meth:`ratio`; None on the same fabric, where the model's error cancels."""
         first, other = self.plans[0], self.plans[at]
         if other.fabric == first.fabric:
             return None
@@ -67,10 +63,7 @@ class StepTornadoBar(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlanSpread(Result):
-    """The step of a job where numbers of its fabric may be off.
-
-    ``moved``: each number by itself, what moves the step most first. ``p5_s`` to ``p95_s``: all at once, by so many samples.
-    """
+    """A job's step time under uncertain numbers: each alone (``moved``, largest effect first), and all at once."""
 
     subject: ClassVar[str] = "plan_compare"
     job: Job
@@ -90,7 +83,7 @@ class PlanSpread(Result):
 
 def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, readings: Readings | None = None,
           typed: Sequence[str] = ()) -> Plans:  # fmt: skip
-    """A job on each of several fabrics, on as many ranks on all of them; ``typed``: the path or name given for each."""
+    """Plan a job on several fabrics, with the same number of ranks; ``typed``: how the user named each."""
     count = ranks
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
@@ -101,7 +94,7 @@ def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, reading
 
 
 def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
-    """Each fabric by its name and the overrides that not all have; where that is the same of several, by file or number."""
+    """Name each fabric by its name and the overrides not shared by all; ties are told apart by what was typed."""
     first, *others = fabrics
     common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
     own = [", ".join(f"{key}={value}" for key, value in one.overrides if (key, value) not in common) for one in fabrics]
@@ -111,17 +104,7 @@ def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
 
 def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | None, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = 1, assumed: bool = False) -> PlanSpread:  # fmt: skip
-    """The step of a job under numbers that may be off.
-
-    Args:
-        job: what runs.
-        fabric: as the file says.
-        ranks, readings: as of :func:`colltool.training.plan.plan`.
-        numbers: those that may be off.
-        samples: how many draws of all numbers at once.
-        seed: of the draws.
-        assumed: the ranges are ours.
-    """
+    """A job's step time under uncertain ``numbers``; ``assumed``: the ranges are defaults of ours."""
     from colltool.analysis.sensitivity import draws
 
     planned = plan(job, fabric, ranks, readings)

@@ -1,4 +1,4 @@
-"""What one column of a comparison does beside another: over which sizes it is faster, slower or the same, and why the same."""
+"""How one column of a comparison does against the first: size ranges where it is faster, slower or the same, and why."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from colltool.estimate.path_classes import tier_paths
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
-SAME = 0.02  # a smaller difference is none: prices are not known better
-NEAR = 1.25  # sizes that far apart are one in a sentence
+SAME = 0.02  # relative difference below which times count as equal
+NEAR = 1.25  # sizes within this factor share a sentence
 
 Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
 
 
 class OutcomeRange(NamedTuple):
-    """Sizes in a row at which a column is slower, faster or the same as the first; ``ratio`` is the farthest from 1.
+    """A size range with one outcome; ``ratio`` is the one farthest from 1.
 
-    ``unlike``: one of the two leaves out a launch that the other has. ``within``: the model's error, where the difference is no
-    larger. ``why``: of what is the same.
+    ``unlike``: only one of the two states a launch overhead. ``within``: the model's error, if the difference is not larger.
+    ``why``: reasons for ``same``.
     """
 
     outcome: Outcome
@@ -37,7 +37,7 @@ class OutcomeRange(NamedTuple):
 
 
 Met = tuple[int, tuple[OutcomeRange, ...]]
-"""A number of ranks, and what a column does there."""
+"""A rank count and the outcomes there."""
 
 
 def alike(each: Sequence[Met]) -> list[list[Met]]:
@@ -58,12 +58,12 @@ def _same_runs(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) -> 
 
 
 def farthest(ratios: Sequence[float]) -> float:
-    """The ratio that is farthest from 1, either way."""
+    """The ratio farthest from 1 in either direction."""
     return max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
 
 
 def merged(several: Sequence[Sequence[OutcomeRange]]) -> tuple[OutcomeRange, ...]:
-    """Runs of several numbers of ranks that meet the same: the widest sizes, the farthest ratio."""
+    """Ranges of several rank counts joined: the widest sizes, the farthest ratio."""
     return tuple(
         OutcomeRange(
             same[0].outcome,
@@ -80,17 +80,11 @@ Reason = Literal["tier", "level", "share", "unpaid", "small"]
 
 
 class SameReason(NamedTuple):
-    """A reason, and what it is about.
+    """Why a value makes no difference.
 
-    Args:
-        reason: ``tier``: the group has no two ranks that meet on it; ``level``: none meet at it, as one domain of the level below
-            holds all; ``share``: few enough messages cross it at a time; ``unpaid``: the fastest schedule pays nothing of the
-            kind; ``small``: it moves the time, by less than is called a difference.
-        key: the value that differs; empty between fabrics.
-        tier, level: where it stands.
-        below: the level below, and ``endpoints`` of the group on the tier: a domain of it holds them all.
-        algorithm: the fastest.
-        most: the farthest that the time moves, as a share.
+    ``reason``: ``tier``, no two ranks meet on it; ``level``, one domain of the level ``below`` holds all ``endpoints``;
+    ``share``, too few messages cross it at once; ``unpaid``, the fastest ``algorithm`` does not pay it; ``small``, it moves the
+    time by at most ``most``, a share. ``key`` is empty between different fabrics.
     """
 
     reason: Reason
@@ -106,14 +100,7 @@ class SameReason(NamedTuple):
 def why_same(
     fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, keys: Sequence[str], most: float
 ) -> tuple[SameReason, ...]:
-    """Why values of a fabric make no difference.
-
-    Args:
-        fabric: one of the two.
-        asked, group, size: what runs.
-        keys: those in which the two differ; none between two files.
-        most: the farthest from 1 that the ratio of their times is.
-    """
+    """Why the values of ``keys`` (empty between two files) make no difference; ``most``: the largest relative difference seen."""
     algorithm = winner(fabric, asked, group, size).title
     if most > 1e-9 or not keys:
         return (SameReason("small" if most > 1e-9 else "unpaid", " and ".join(keys), algorithm=algorithm, most=most),)
@@ -147,7 +134,7 @@ def _of_level(span: Span, asked: PriceRequest, key: str, parts: Sequence[str], a
 
 
 class OnePortWinner(NamedTuple):
-    """A row in which another column is the fastest once a rank sends one message at a time over one port."""
+    """A row where another column wins if each rank drives only one port."""
 
     primitive: Primitive
     ranks: int
@@ -159,9 +146,9 @@ class OnePortWinner(NamedTuple):
 def one_port_winners(
     asked: PriceRequest, rows: Callable[[PriceRequest], Iterable[CompareLine]], columns: Sequence[str], least: float
 ) -> Iterator[OnePortWinner]:
-    """The rows whose fastest column is another one on one port, where it leads there by more than ``least``, a share.
+    """The rows with another fastest column under ``ports="one"``, by a margin of more than ``least`` (a share).
 
-    None where algorithms are named, or ports: then nothing else was asked.
+    Yields nothing if algorithms or ports were given.
     """
     if asked.only or asked.readings.ports != "all":
         return
@@ -181,10 +168,9 @@ def _fastest(cells: Sequence[Cell]) -> int | None:
 
 
 class CompareLine(NamedTuple):
-    """One row: the cells of all columns at a primitive, a number of ranks and a size.
+    """The cells of all columns for a primitive, rank count and size.
 
-    ``missing``: of each column the launch, seconds, that its time leaves out and others have. ``errors``: what the model may be
-    off by on each, as a share.
+    ``missing``: launch seconds that a column does not state but others do. ``errors``: the model's expected relative error.
     """
 
     primitive: Primitive
@@ -195,7 +181,7 @@ class CompareLine(NamedTuple):
     errors: tuple[float, ...]
 
     def ratio(self, column: int) -> float | None:
-        """A column's time over the first one's; None where either has none, or a launch that one leaves out would be felt."""
+        """A column's time over the first's; None if one is missing or they contain different terms that matter."""
         first, other = self.cells[0].total_s, self.cells[column].total_s
         if first is None or other is None or launch_felt((first, other), (self.missing[0], self.missing[column])):
             return None
@@ -222,9 +208,9 @@ def ranges_of(lines: Sequence[CompareLine], column: int, *, one_file: bool) -> t
 
 
 def _judged(line: CompareLine, column: int, *, one_file: bool) -> tuple[Outcome, bool]:
-    """How a column compares, and whether the model may be off by as much.
+    """The outcome, and whether it is within the model's error.
 
-    Values of one file share the model and nearly all numbers, so that its error is in both times; that of two files is not.
+    Columns of one file share the model and most numbers, so their error cancels.
     """
     outcome, ratio = _outcome(line, column), line.ratio(column)
     if ratio is None or one_file or outcome == "same":
@@ -233,7 +219,7 @@ def _judged(line: CompareLine, column: int, *, one_file: bool) -> tuple[Outcome,
 
 
 def _outcome(line: CompareLine, column: int) -> Outcome:
-    """How a column compares; ``first``, ``other``, ``neither``: which of the two can run it at all."""
+    """``first``, ``other``, ``neither``: which of the two can run it at all."""
     ratio, runs = line.ratio(column), [line.cells[at].total_s is not None for at in (0, column)]
     if ratio is None:
         return "unlike" if all(runs) else "first" if runs[0] else "other" if runs[1] else "neither"
@@ -241,7 +227,7 @@ def _outcome(line: CompareLine, column: int) -> Outcome:
 
 
 def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
-    """Whether a launch that one of two times leaves out is a tenth of it, or would turn which is faster."""
+    """Whether a launch missing from one of two times exceeds :data:`LAUNCH_SHARE` of it or would change the outcome."""
     if missing[0] == missing[1]:
         return False
     share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
@@ -250,7 +236,7 @@ def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> b
 
 
 def time_felt(first: Cell, other: Cell) -> bool:
-    """Whether measured time beside the bytes, in one of two times alone, is a tenth of either and would turn which is faster."""
+    """Whether software time that only one side has is a tenth of the shorter time or more, and would change the outcome."""
     totals = first.total_s or 0.0, other.total_s or 0.0
     lacks = [one.fitted_s is None and not one.protocol for one in (first, other)]
     missing = [(two.fitted_s or 0.0) if lacking else 0.0 for lacking, two in zip(lacks, (other, first), strict=True)]

@@ -1,4 +1,4 @@
-"""What ``report`` returns: every result of a page with the command line that gives it, and what all of them rest on."""
+"""What ``report`` returns: every result on the page with the command that reproduces it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,9 @@ from colltool.fabric.provenance import Provenance
 
 
 class ReportEntry(NamedTuple):
-    """One result of a report.
+    """One result; ``commands`` reproduce it (one per fabric if necessary, none for Python-only results).
 
-    Args:
-        title: what it shows, in a few words.
-        result: of the public function that a reader would call for it.
-        commands: the command line that gives the same; several where it takes one for each fabric, none of what is Python's own.
-        view: which of its pictures; empty for the usual one, None where it has none.
+    ``view``: which of its pictures to show; empty for the default, None if it has none.
     """
 
     title: str
@@ -28,7 +24,7 @@ class ReportEntry(NamedTuple):
 
 
 class ReportSection(NamedTuple):
-    """Exhibits that answer one question; ``key`` names it in the address of the page."""
+    """Results that answer one question; ``key`` is the anchor on the page."""
 
     key: str
     title: str
@@ -37,9 +33,9 @@ class ReportSection(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assumptions(Result):
-    """What the prices of one fabric rest on: numbers of its file with their source, and how the model was read.
+    """What a fabric's prices rest on: the sourced numbers of its file, and how the model was read.
 
-    ``library``: that was asked for in the place of the file's own; empty without.
+    ``library``: the one asked for instead of the file's own, or empty.
     """
 
     subject: ClassVar[str] = "report"
@@ -51,11 +47,7 @@ class Assumptions(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(Result):
-    """A page about a fabric: its drawing, prices, what it is compared with, a job's step, and what was measured.
-
-    ``ranks`` and ``bytes`` are what is looked at closely; ``fabrics`` the columns, what the page is about first, and ``titles``
-    what tells them apart.
-    """
+    """A page about a fabric, the first of ``fabrics``; ``ranks`` and ``bytes`` are the point examined closely."""
 
     subject: ClassVar[str] = "report"
     fabrics: tuple[Fabric, ...]

@@ -1,4 +1,4 @@
-"""``sensitivity``: whether the winner stays the winner where numbers of the fabric are other than the file says."""
+"""``sensitivity``: whether the winner still wins when numbers of the fabric are off."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from colltool.fabric.variants import Place, with_values
 
 SAMPLES, SEED = 100_000, 1
 MOST_SAMPLES = 1_000_000
-MOST_DRAWN = 10_000_000  # numbers times samples: their draws take 80 MB, their prices seconds
-AT_ONCE = 1 << 18  # draws of all numbers priced at once, where numbers are many: a price holds several arrays for each
-NOTHING = 1e-9  # of a time: less is the noise of sums
-BINS = 20  # of one number, to ask what knowing it would change
+MOST_DRAWN = 10_000_000  # numbers times samples: draws take 80 MB, pricing seconds
+AT_ONCE = 1 << 18  # draws priced at once, where numbers are many: a price holds several arrays for each
+NOTHING = 1e-9  # relative to a time: less is rounding noise
+BINS = 20  # of one number, for its value of information
 
 
 class Spread(NamedTuple):
-    """One schedule over all samples: seconds at the 5th, 50th and 95th percentile, and the share of samples that it wins."""
+    """A schedule over all samples: percentiles of its seconds, and the share of samples it wins."""
 
     algorithm: str
     spec: str
@@ -47,7 +47,7 @@ class Spread(NamedTuple):
 
 
 class ValueOfInformation(NamedTuple):
-    """One number: what the choice would gain on average, in seconds, if only this number were known; ``low`` to ``high``."""
+    """The mean seconds gained if this number alone were known before choosing."""
 
     key: str
     value: float
@@ -57,7 +57,7 @@ class ValueOfInformation(NamedTuple):
 
 
 class TornadoBar(NamedTuple):
-    """A number at both of its ends, the others as the file says: seconds of today's winner there."""
+    """Seconds of the nominal winner with one number at either end, the others as in the file."""
 
     key: str
     low: float
@@ -68,14 +68,12 @@ class TornadoBar(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity(Result):
-    """What numbers that may be off do to a choice.
+    """How uncertain numbers affect a choice.
 
-    ``holds``: the share of samples in which today's winner is the fastest. ``regret_p95`` and ``regret_mean``: what it takes
-    longer than the fastest, as a share of that. ``telling``: the numbers, the one that settles most first; ``experiment``
-    measures that. ``moves``: each number by itself. ``assumed``: the ranges are ours. Of very many numbers fewer ``samples`` are
-    drawn than ``samples_asked``, as :func:`affordable` says, and ``flips`` are looked for among the ``flips_sought`` numbers that
-    move times most. ``library_leads``: whether the library runs the winner; ``held``: where its
-    measured time is that of another size or number of ranks.
+    ``holds``: share of samples that the nominal winner wins; ``regret_*``: its excess over the fastest, as a share. ``telling``:
+    by value of information; ``experiment`` measures the first. ``moves``: tornado bars. ``assumed``: the ranges are defaults of
+    ours. With very many numbers fewer ``samples`` are drawn than asked for (:func:`affordable`) and ``flips`` are sought only
+    among the ``flips_sought`` most influential ones. ``held``: where the winner's measured software time is extrapolated.
     """
 
     subject: ClassVar[str] = "sensitivity"
@@ -109,20 +107,10 @@ class Sensitivity(Result):
 
 def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
-    """A choice under numbers that may be off.
-
-    Args:
-        fabric: as the file says.
-        asked: primitive, readings and names of algorithms.
-        group: who takes part.
-        size: bytes by nccl-tests' convention.
-        numbers: those that may be off.
-        samples: how many draws of all numbers at once, each independent of the others; fewer where numbers are very many.
-        seed: of the draws.
-        assumed: the ranges are ours, nobody's.
+    """Vary ``numbers`` independently within their ranges and see whether the winner changes.
 
     Raises:
-        ColltoolError: the group does not fit, nothing runs.
+        ColltoolError: the group does not fit, or nothing runs.
     """
     taken = affordable(samples, len(numbers))
     drawn = draws(numbers, taken, seed)
@@ -165,15 +153,15 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
 
 
 def affordable(samples: int, numbers: int) -> int:
-    """How many of so many samples of so many numbers are drawn: at most :data:`MOST_DRAWN` draws, fewer beyond :data:`MANY`."""
+    """How many samples to draw so that their numbers stay within :data:`MOST_DRAWN`; fewer beyond :data:`MANY` numbers."""
     draws_each = max(1, numbers) * max(1.0, numbers / MANY)
     return max(1, min(samples, int(MOST_DRAWN / draws_each)))
 
 
 def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Place, Floats]:
-    """Independent draws of every number between its bounds, by factor or by value.
+    """Independent draws of every number, uniform by factor (``even``) or by value.
 
-    A number's draws depend on the seed and its key alone: whatever else is drawn, and on whatever fabric, they are the same.
+    A number's draws depend only on the seed and its key, so they are the same whatever else is drawn.
     """
     found: dict[Place, Floats] = {}
     for one in numbers:
@@ -186,10 +174,9 @@ def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Pl
 
 def totals_of(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, drawn: dict[Place, Floats],
             today: AlgorithmEstimate) -> tuple[dict[str, str], Floats]:  # fmt: skip
-    """The spec of every schedule that matters by its title, today's winner first, and its seconds in every sample.
+    """The spec of every relevant schedule by title, the nominal winner first, and the seconds of each in every sample.
 
-    Which choices of a composition are fastest somewhere is known after all blocks; those that a block had no use for are then
-    priced there by name.
+    Which choices of a composition ever win is known only after all blocks; the rest are then filled in by name.
     """
     found: list[dict[str, Floats]] = []
     names = {today.title: today.spec}
@@ -229,7 +216,7 @@ def _tornado(
 ) -> tuple[TornadoBar, ...]:
     count = 2 * len(numbers)
     rows = leading_rows(at_both_ends(fabric, numbers), group, asked, np.full(count, size))
-    row = next(one for one in rows if one.title == today)  # its name may stand for more than one
+    row = next(one for one in rows if one.title == today)  # one spec may match several titles
     seconds = [float(second) for second in np.broadcast_to(row.total_s, (count,))]
     found = (TornadoBar(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))
     return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))
@@ -238,9 +225,9 @@ def _tornado(
 def _value_of_information(
     numbers: Sequence[ParameterRange], drawn: dict[Place, Floats], totals: Floats
 ) -> tuple[ValueOfInformation, ...]:
-    """What knowing a number alone is worth: the best choice on average, against the best in each of its bins on average.
+    """The best choice's mean time, less the mean over equal bins of each bin's best choice.
 
-    Numbers that are worth nothing are left out; the others with the largest gain first.
+    Numbers worth nothing are left out; largest gain first.
     """
     blind = totals.mean(axis=1).min()
     found = []

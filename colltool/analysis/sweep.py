@@ -1,4 +1,4 @@
-"""``sweep``: one primitive over fabrics, ranks, sizes and any value of a fabric; who wins where, and where that changes."""
+"""``sweep``: the winner over fabrics, ranks, sizes and any other value, and where it changes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from colltool.estimate.library_selection import library_of
 from colltool.estimate.placement import everybody
 from colltool.fabric.model import Fabric
 
-CLOSE = 0.20  # contention's defaults are no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
+CLOSE = 0.20  # default contention is no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
 MOST_CELLS = 100_000
 OWN_AXES = ("fabric", "ranks", "bytes")
 
 
 class Pivot(NamedTuple):
-    """A table of two axes: what its cells show, the axis down and the one across."""
+    """A table of two axes: what its cells show, and the axis for rows and for columns."""
 
     value: Literal["busbw", "total", "algorithm"]
     rows: str
@@ -35,7 +35,7 @@ class Pivot(NamedTuple):
 
 
 class WinnerChange(NamedTuple):
-    """The winner changes between two neighbours on an axis; ``at`` are the values of the other axes."""
+    """The winner changes between neighbours ``last`` and ``first`` on an axis; ``at``: the other axes' values."""
 
     axis: str
     at: tuple[tuple[str, Any], ...]
@@ -47,7 +47,7 @@ class WinnerChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep(Result):
-    """The fastest schedule at every point of a grid. ``axes``: fabric, ranks, bytes, then what is varied, the last fastest."""
+    """The winner at every grid point. ``axes``: fabric, ranks, bytes, then what is varied; the last is fastest in ``cells``."""
 
     subject: ClassVar[str] = "sweep"
     primitive: Primitive
@@ -65,10 +65,10 @@ class Sweep(Result):
         return tuple(axis for axis in self.axes if len(axis.values) > 1)
 
     def pivoted(self, value: Literal["busbw", "total", "algorithm"], rows: str = "", cols: str = "") -> Sweep:
-        """The same to be shown as tables of two axes: without names, sizes across and the first other axis of several down.
+        """Shown as tables of two axes, chosen by :func:`default_sides` unless named.
 
         Raises:
-            ColltoolError: no such axis, or one twice.
+            ColltoolError: no such axis, or the same one twice.
         """
         usual = default_sides(self.axes, rows, cols)
         pivot = Pivot(value, rows or usual[0], cols or usual[1])
@@ -83,7 +83,7 @@ class Sweep(Result):
 
     @property
     def changes(self) -> tuple[WinnerChange, ...]:
-        """Where the winner changes along an axis of several values; fabrics and readings have no order."""
+        """Changes of winner along numeric axes (fabrics and readings have no order)."""
         ordered = [index for index, axis in enumerate(self.axes) if axis.key != "fabric" and not axis.is_reading]
         return tuple(one for index in ordered for one in self._along(index))
 
@@ -93,12 +93,11 @@ class Sweep(Result):
 
     @property
     def differing(self) -> tuple[Cell, ...]:
-        """Cells whose winner is another one without contention."""
+        """Cells with another winner without contention."""
         return tuple(cell for cell in self.cells if cell.ideal != cell.algorithm)
 
     @property
     def close(self) -> tuple[Cell, ...]:
-        """Cells whose runner-up is within :data:`CLOSE` of the winner."""
         return tuple(cell for cell in self.cells if is_close(cell))
 
     def _along(self, index: int) -> Iterator[WinnerChange]:
@@ -116,13 +115,10 @@ class Sweep(Result):
 
 
 def is_close(cell: Cell) -> bool:
-    """Whether the runner-up is within :data:`CLOSE` of the winner."""
     return cell.runner_up_s is not None and cell.total_s is not None and cell.runner_up_s <= (1 + CLOSE) * cell.total_s
 
 
 class SweepFabric(NamedTuple):
-    """A fabric of a sweep: what it is called, and how it is loaded with overrides."""
-
     name: str
     load: FabricLoader
 
@@ -135,18 +131,10 @@ def sweep(
     vary: Sequence[SweepAxis],
     most: int = MOST_CELLS,
 ) -> Sweep:
-    """The fastest schedule at every point.
-
-    Args:
-        asked: primitive, readings and names of algorithms.
-        where: the fabrics.
-        groups: who takes part.
-        sizes: bytes by nccl-tests' convention.
-        vary: further axes: keys of the fabric, readings.
-        most: cells.
+    """The winner at every point of fabrics x ranks x sizes (bytes as in nccl-tests) x further axes.
 
     Raises:
-        ColltoolError: too many cells, a value that a fabric cannot have, a point where nothing can be priced anywhere.
+        ColltoolError: more than ``most`` cells, a value that a fabric cannot have, or nothing can be priced anywhere.
     """
     fabrics = [one.load(()) for one in where]
     first = fabrics[0]
@@ -160,7 +148,7 @@ def sweep(
         raise too_many(count, most)
     found = cells(asked, axes, [one.load for one in where], groups)
     if all(cell.algorithm is None for cell in found):
-        place(first, groups[0])  # where the group does not fit, its error says what does
+        place(first, groups[0])  # if the group does not fit, this error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
     return Sweep(
         primitive=asked.primitive,
@@ -184,7 +172,7 @@ def _points(primitive: Primitive, names: Sequence[str], found: Sequence[Cell]) -
 
 
 def _common(fabrics: Sequence[Fabric]) -> tuple[tuple[str, str], ...]:
-    """The overrides that all fabrics were loaded with; what else a fabric was loaded with is in its name."""
+    """The overrides shared by all fabrics; any others are part of a fabric's name."""
     return tuple(pair for pair in fabrics[0].overrides if all(pair in one.overrides for one in fabrics))
 
 
@@ -192,7 +180,7 @@ At = tuple[tuple[str, Any], ...]
 
 
 def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[tuple[At, list[list[Cell]]]]:
-    """The cells as tables of two axes, one for each combination of the others, with the values of these."""
+    """One table for each combination of the remaining axes' values."""
     keys = [axis.key for axis in sweep.axes]
     sides = (keys.index(pivot.rows), keys.index(pivot.cols))
     down, across = (range(len(sweep.axes[side].values)) for side in sides)
@@ -209,7 +197,7 @@ def _index(chosen: dict[int, int]) -> tuple[int, ...]:
 
 
 def default_sides(axes: Sequence[SweepAxis], rows: str = "", cols: str = "") -> tuple[str, str]:
-    """Rows and columns of a pivot that is not told: of what has several values, sizes across and the first other axis down."""
+    """Default rows and columns among axes of several values: sizes across, the first other axis down."""
     several = [axis.key for axis in axes if len(axis.values) > 1 and axis.key not in (rows, cols)]
     cols = cols or ("bytes" if "bytes" in several or not several else several[-1])
     left = [axis.key for axis in axes if axis.key != cols]

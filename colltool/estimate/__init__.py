@@ -1,1 +1,1 @@
-"""Pricing: where a group occupancy, what its traffic meets there, and what each schedule then costs."""
+"""Pricing: where a group sits, what its traffic meets there, and what each schedule then costs."""

@@ -1,4 +1,4 @@
-"""One priced schedule and its phases: numbers in SI units, or arrays where the sizes were an array."""
+"""One priced schedule and its phases in SI units; numbers are arrays if the sizes were an array."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from colltool.estimate.cut_bound import CutBound
 
 
 def detailed(choice: Choice, variant: tuple[str, ...] = ()) -> str:
-    """The choices of a composition: ``ring / ring, pipelined``; empty for an algorithm."""
+    """The choices of a composition, ``ring / ring, pipelined``; empty for a plain algorithm."""
     return ", ".join((" / ".join(choice.tiers), *variant)) if choice.tiers else ""
 
 
 def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
-    """A name with its choices, for people: ``hierarchical (ring / ring)``."""
+    """A display name with choices: ``hierarchical (ring / ring)``."""
     detail = detailed(choice, variant)
     return f"{choice.base} ({detail})" if detail else choice.base
 
@@ -32,9 +32,8 @@ def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
 class PhaseCost(NamedTuple):
     """One phase of a schedule on one distance class.
 
-    ``ranks`` take part; ``bytes`` is the payload that reaches the phase, in which ``n_beta`` counts; ``alpha_s`` and
-    ``bandwidth_s`` are its seconds, η included; ``energy_J`` is what all ranks of the collective spend in it, None where the
-    tiers give no energy of a bit.
+    ``n_beta`` counts in units of ``bytes``, the payload that reaches the phase. ``alpha_s`` and ``bandwidth_s`` include η.
+    ``energy_J`` is for all ranks of the collective; None where the tiers state no energy per bit.
     """
 
     tier: str
@@ -56,7 +55,6 @@ class PhaseCost(NamedTuple):
 
     @property
     def total_s(self) -> Number:
-        """Seconds of the phase alone."""
         return self.alpha_s + self.bandwidth_s
 
     def __eq__(self, other: object) -> bool:
@@ -64,10 +62,9 @@ class PhaseCost(NamedTuple):
 
 
 class SlowRank(NamedTuple):
-    """The same schedule where one rank runs at a ``share`` of its bandwidth.
+    """The same schedule with one rank at a ``share`` of its bandwidth; if ``total_s`` is None, ``reason`` says why.
 
-    ``total_s`` are seconds of the whole call, ``slowdown`` how many times as long that is; ``rank`` is the one whose slowness
-    costs most, None where all cost alike. ``total_s`` None: ``reason`` says why that is not known.
+    ``rank``: the one whose slowness costs most, None if all cost the same.
     """
 
     share: float
@@ -79,29 +76,26 @@ class SlowRank(NamedTuple):
 
 LateSeconds = Number | Callable[[], Number]
 NO_SECONDS = 0.0
-"""Of a row that has no such term."""
+"""Sentinel of rows without such a term (compared by identity)."""
 LATE = {"late_bandwidth": "bandwidth_s", "late_shortfall": "short_s", "late_software": "fitted_s"}
-"""The fields of a row that may be worked out late, and the seconds that they become."""
+"""Fields of a row that may be computed on demand, and the property that has their seconds."""
 LatePhases = tuple[PhaseCost, ...] | Callable[[], tuple[PhaseCost, ...]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlgorithmEstimate:
-    """One priced schedule: ``alpha_s + bandwidth_s + overhead_s + software_s`` is its total.
+    """One priced schedule; its total is ``alpha_s + bandwidth_s + overhead_s + software_s``.
 
-    What is ``late_`` may be a function that is called when somebody asks: of millions of sizes most people want the total alone.
+    Fields named ``late_`` may be functions, called on demand: for millions of sizes most callers want only the total.
 
     Args:
-        choice: its name.
-        variant: the assumptions of a composition that are not its own.
-        n_alpha, n_beta: None where phases differ in α or bandwidth.
-        late_bandwidth: the bandwidth term; of pipelined phases less than their sum.
-        protocol: the fastest one, an array of names where the sizes were an array; empty where the fabric lists none.
-        not_selected_reason: why the user's library does not run it.
-        late_shortfall: what the bytes take more at the share of the bandwidth that the library reaches.
-        late_software: what it was measured to take beside them, from ``software_time``.
-        slow: the same with one slow rank, where somebody asked.
-        cut_bound: of the group; None where the schedule runs on other links.
+        variant: readings of a composition other than its own.
+        n_alpha, n_beta: None if phases differ in α or bandwidth.
+        late_bandwidth: less than the sum over phases if they are pipelined.
+        protocol: the fastest one (an array of names for an array of sizes); empty if the fabric lists none.
+        late_shortfall: extra time because the library reaches only a share of the bandwidth.
+        late_software: measured time besides, from ``software_time``.
+        cut_bound: None if the schedule runs on other links than the group's.
     """
 
     choice: Choice
@@ -135,57 +129,52 @@ class AlgorithmEstimate:
 
     @cached_property
     def phases(self) -> tuple[PhaseCost, ...]:
-        """The phases in order."""
         return self.late_phases() if callable(self.late_phases) else self.late_phases
 
     @cached_property
     def bandwidth_s(self) -> Number:
-        """The bandwidth term, seconds."""
         return _now(self.late_bandwidth)
 
     @cached_property
     def software_s(self) -> Number:
-        """What the library takes beside wires, latencies and its launch, as published or measured; in no tier's bandwidth."""
+        """The library's published or measured time beyond wires, latencies and launch."""
         return self.short_s + self.fitted_s
 
     @cached_property
     def fitted_s(self) -> Number:
-        """Of :attr:`software_s` what was measured beside the bytes: start-up, and what rises with size and ranks."""
+        """The part of :attr:`software_s` beside the bytes: start-up, and what grows with size and ranks."""
         return _now(self.late_software)
 
     @cached_property
     def short_s(self) -> Number:
-        """Of :attr:`software_s` what grows with the bytes: the bandwidth that the library does not reach."""
+        """The part of :attr:`software_s` due to bandwidth that the library does not reach."""
         return _now(self.late_shortfall)
 
     @property
     def algorithm(self) -> str:
-        """The name of the algorithm, or of the composition."""
         return self.choice.base
 
     @property
     def detail(self) -> str:
-        """The choices of a composition, for people."""
         return detailed(self.choice, self.variant)
 
     @property
     def spec(self) -> str:
-        """What ``--algorithm`` takes for it: ``hierarchical:ring/ring``."""
+        """As ``--algorithm`` takes it: ``hierarchical:ring/ring``."""
         return self.choice.spec
 
     @cached_property
     def rank_class(self) -> int:
-        """Where it is listed: 0 is what the user can run."""
+        """Sort class in listings; 0 is what the user can run."""
         return rank_class(self.status, self.not_selected_reason)
 
     @property
     def selectable(self) -> bool:
-        """Whether it may be called the fastest: the user can run it."""
+        """Whether the user can run it, so that it may be called the fastest."""
         return self.rank_class == 0
 
     @property
     def total_s(self) -> Number:
-        """Seconds of the whole call."""
         seconds = (self.alpha_s + self.overhead_s) + _now(self.late_bandwidth)
         if self.late_shortfall is not NO_SECONDS:  # a walk through an array is not for nothing
             seconds = seconds + _now(self.late_shortfall)
@@ -193,38 +182,35 @@ class AlgorithmEstimate:
 
     @property
     def lower_bound_s(self) -> Number | None:
-        """Seconds below which no schedule gets on the wires of the group: its cut bound, without latency and contention.
-
-        None where the schedule runs on others: hypothetical ones, or machines beside the ranks.
-        """
+        """The group's cut bound: no schedule on its links is faster. None if this one uses other links or machines."""
         return None if self.cut_bound is None else self.cut_bound.seconds(self.bytes)
 
     @cached_property
     def energy_J(self) -> Number | None:
-        """Joule of the whole collective on its wires, all ranks of the one group together: Σ over its phases N n_β M · 8 · J/bit.
+        """Joules on the wires for the whole collective, all ranks of one group: Σ over phases of N n_β M · 8 · J/bit.
 
-        None where no tier that it crosses gives an ``energy``; a tier without one adds nothing. Of trees and single messages what
-        those ranks send that send. Sibling groups and repeated calls each spend it again.
+        None if no tier states an ``energy``; tiers without one add nothing. Trees and single messages count only the ranks that
+        send.
         """
         known = [phase.energy_J for phase in self.phases if phase.energy_J is not None]
         return sum(known[1:], start=known[0]) if known else None
 
     @property
     def algbw_Bps(self) -> Number:
-        """M/t, bytes/s."""
+        """M/t."""
         return self.bytes / self.total_s
 
     @property
     def busbw_Bps(self) -> Number:
-        """algbw times the factor of nccl-tests, bytes/s."""
+        """algbw times the factor of nccl-tests."""
         return self.algbw_Bps * self.busbw_factor
 
     @property
     def bound(self) -> str:
-        """What takes most of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or ``software``.
+        """The largest part of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or ``software``.
 
         Raises:
-            ColltoolError: an array of sizes is bound by different things.
+            ColltoolError: for an array of sizes.
         """
         if hasattr(self.bytes, "__len__"):
             fix = "compare alpha_s, bandwidth_s, overhead_s and software_s"
@@ -233,7 +219,6 @@ class AlgorithmEstimate:
 
     @property
     def title(self) -> str:
-        """The row's name with its choices: ``hierarchical (ring / ring)``."""
         return titled(self.choice, self.variant)
 
     def __repr__(self) -> str:
@@ -247,6 +232,5 @@ def _now(seconds: LateSeconds) -> Number:
 
 
 def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float, software_s: float = 0.0) -> str:
-    """What takes most of a price: ``latency``, ``bandwidth``, ``overhead`` or ``software``."""
     parts = {"latency": alpha_s, "bandwidth": bandwidth_s, "overhead": overhead_s, "software": software_s}
     return max(parts, key=lambda part: parts[part])

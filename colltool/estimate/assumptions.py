@@ -1,7 +1,6 @@
-"""The readings of the model that a user may choose: each declared once, with its values, its default and its words.
+"""The readings of the model that a user may choose, each declared once with its values, default and help text.
 
-From the declaration come the arguments of the public functions and their checks, the options of the command line, the echo in
-JSON and the list of unusual readings under a table. A reading more is a field more.
+The declarations drive function arguments and their checks, command-line options, the JSON echo and the notes under a table.
 """
 
 from functools import cache
@@ -17,12 +16,12 @@ RingAlpha = Literal["mean", "worst"]
 Ports = Literal["all", "one"]
 
 _TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
-"""Arguments that functions of several take in the plural, and those of one in the singular."""
+"""Arguments that some functions take in the singular and others in the plural."""
 MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size
 
 
 class Assumption(NamedTuple):
-    """How one reading is declared: ``help`` is a line for ``--help``; ``least`` and ``most`` bound a number."""
+    """How a reading is declared: its line in ``--help``, the bounds of a number, and whether JSON repeats it."""
 
     help: str
     least: float = 0.0
@@ -63,7 +62,7 @@ class Readings(NamedTuple):
     ] = "auto"
 
     def in_force(self, own: Phases) -> "Readings":
-        """With ``auto`` phases replaced by those of the compositions in question."""
+        """Replace ``auto`` phases by a composition's own."""
         return self._replace(phases=own) if self.phases == "auto" else self
 
     def echo(self) -> dict[str, Any]:
@@ -75,26 +74,25 @@ class Readings(NamedTuple):
         }
 
     def spoken(self) -> str:
-        """Those that are not the defaults, in words: ``ideal, ring_alpha=worst``; empty where none is."""
+        """The non-default readings: ``ideal, ring_alpha=worst``."""
         return ", ".join(
             [*(["ideal"] if self.ideal else []), *(f"{name}={value}" for name, value in self.unlike(Readings()).items())]
         )
 
     def unlike(self, usual: "Readings") -> dict[str, Any]:
-        """The readings that a table is to mention: those that machine output may repeat and that are not the usual ones."""
+        """The readings other than the usual ones, except those never echoed."""
         mentioned = [name for name, declared in DECLARED.items() if declared.echoed != "never"]
         return {name: getattr(self, name) for name in mentioned if getattr(self, name) != getattr(usual, name)}
 
 
 USUAL = Readings()
-"""The defaults."""
 DECLARED: dict[str, Assumption] = {name: get_args(kind)[1] for name, kind in Readings.__annotations__.items()}
 KINDS: dict[str, Any] = {name: get_args(kind)[0] for name, kind in Readings.__annotations__.items()}
 
 
 @cache
 def words(name: str) -> tuple[str, ...]:
-    """The words that a reading may be; empty for a number or a flag."""
+    """The words that a reading may take; empty for numbers and flags."""
     kind = KINDS[name]
     literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
     return get_args(literal)
@@ -106,10 +104,10 @@ def takes_count(name: str) -> bool:
 
 
 def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
-    """Readings that may be used: all of ``readings``, or the defaults, with single ones replaced.
+    """Validated readings (the defaults if None), with single ones replaced by ``parts``.
 
     Raises:
-        ColltoolError: no reading of that name, a value of another type or out of range; names the argument.
+        ColltoolError: unknown name, wrong type or out of range.
     """
     if readings is None:
         if not parts:

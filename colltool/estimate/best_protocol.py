@@ -1,4 +1,4 @@
-"""One schedule under several protocols as one row: at each size the fastest."""
+"""Merges a schedule's rows under several protocols into one: the fastest at each size."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Chosen = Callable[[Sequence[Any]], Any]
 
 
 def best_protocol(rows: Sequence[AlgorithmEstimate]) -> AlgorithmEstimate:
-    """The fastest of a schedule's rows, one under each protocol; for an array of sizes the fastest at each of them.
+    """The fastest of a schedule's rows, element by element for arrays.
 
-    A phase that only some of the protocols have takes no time under the others.
+    A phase that only some protocols have takes no time under the others.
     """
     if len(rows) == 1:
         return rows[0]
@@ -72,13 +72,13 @@ def _by_place(row: AlgorithmEstimate) -> dict[tuple[Any, ...], PhaseCost]:
 
 
 def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGroup, ...]:
-    """The group under each protocol, in the order of its innermost tier that lists any; itself alone where none does.
+    """The group under each protocol, in the order of the innermost tier that lists any; the bare group if none does.
 
-    A tier without a list keeps its own numbers under every protocol. The launch overhead and the local copy are paid once a
-    call: the outermost tier that gives them knows the whole call.
+    A tier without a list keeps its own numbers. Launch overhead and local copy are paid once per call, so the outermost tier that
+    states them wins.
 
     Raises:
-        ColltoolError: tiers list protocols for the primitive but share none.
+        ColltoolError: the tiers list protocols for the primitive but share none.
     """
     return placed.once(("protocols", primitive), lambda: tuple(_under_each(placed, primitive)))
 
@@ -110,7 +110,7 @@ def _span_under(span: Span, protocol: Protocol | None) -> Span:
 
 
 def tier_under(tier: Tier, protocol: Protocol) -> Tier:
-    """A tier with a protocol's numbers; its α is that of the nearest pairs, and farther ones keep what they add to it."""
+    """A tier with a protocol's numbers; its α is that of the nearest pairs, and farther ones keep their extra."""
     kind = capabilities_of(tier)
     given = {"bandwidth": protocol.bandwidth, "eta": protocol.eta}
     numbers: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What can run for one primitive on one group, under every protocol; and why the rest cannot."""
+"""What can run for a primitive on a group, under every protocol, and why the rest cannot."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 
 Benches = tuple[HierarchicalCandidates, ...]
-"""One composition laid out under each protocol."""
+"""One composition under each protocol."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The schedules of a primitive on a group. Nothing here depends on a size, so one serves any number of prices."""
+    """The schedules of a primitive on a group, independent of size."""
 
     placed: PlacedGroup
     primitive: Primitive
@@ -45,18 +45,17 @@ class Candidates:
 
     @cached_property
     def library(self) -> Running | None:
-        """The library that runs on the fabric; None where any may."""
         return running_on(self.placed.fabric)
 
     @cached_property
     def runs(self) -> tuple[str, ...]:
-        """What the library runs on this group, where its outermost tier lists it; empty: anything."""
+        """What the outermost tier lists as run by the library on this group; empty: anything."""
         return library_runs(self.placed, self.primitive)
 
     def all(self, sizes: Sequence[Number]) -> list[CostModel]:
-        """Every flat schedule, and of each composition the fastest at any of the sizes and the textbook one.
+        """Every flat schedule, each composition's fastest at any of the sizes, and its textbook one; all under every protocol.
 
-        Where the fabric says what its library runs, these alone. Under several protocols each schedule stands under each.
+        Where the fabric lists what its library runs, only that.
 
         Raises:
             ColltoolError: nothing runs here.
@@ -64,9 +63,7 @@ class Candidates:
         return [one for one, _ in self.shown((), sizes)]
 
     def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        """As :meth:`named`, without names as :meth:`all`; of an array of sizes each with the elements at which a price of that
-        size alone lists it.
-        """
+        """As :meth:`named`, or :meth:`all` without names, each with a mask of the sizes at which a single price lists it."""
         if names:
             return self._shown(names, sizes)
         if self.runs:
@@ -83,7 +80,7 @@ class Candidates:
         """Exactly these algorithms; a composition without choices as in :meth:`all`.
 
         Raises:
-            ColltoolError: unknown, or cannot run on this group; with the reason.
+            ColltoolError: an algorithm is unknown, or cannot run here.
         """
         return [one for one, _ in self._shown(names, sizes)]
 
@@ -98,13 +95,13 @@ class Candidates:
         )
 
     def benches(self, names: Collection[str] = ()) -> list[HierarchicalCandidates]:
-        """The compositions that may choose what runs on each tier: of those named, or that the library runs."""
+        """The compositions whose algorithms per tier are free to choose: those named, or run by the library."""
         free = names or self.runs  # a name with choices is no free one
         found = self._unlisted if free else self._listed
         return [bench for benches in found for bench in benches if not free or bench.row.name in free]
 
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
-        """Every algorithm and composition without a price here, with the reason, in registry order; ``priced`` are the others."""
+        """Every algorithm and composition not ``priced``, with the reason, in registry order."""
         listing = [span.tier.name for span in self.placed.spans if self.primitive in (span.tier.algorithms or {})]
         tier = listing[-1] if listing else ""
         what = self.primitive.spoken
@@ -118,7 +115,6 @@ class Candidates:
 
     @cached_property
     def _reasons(self) -> dict[str, str | None]:
-        """Why each algorithm and composition cannot run here; None where it can."""
         reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
         bases = {parse_choice(name).base for name in self.runs}
         composed = compositions(self.primitive)
@@ -130,7 +126,7 @@ class Candidates:
         return [(under, *flat_group(under, self.readings)) for under in under_protocols(self.placed, self.primitive)]
 
     def _why_not(self, row: Algorithm) -> str | None:
-        """Why an algorithm runs under none of the protocols: the reason under the last; None where it runs under any."""
+        """The reason under the last protocol; None if it runs under any."""
         reasons = [row.why_not(group) for _, group, _ in self._groups]
         return None if None in reasons else reasons[-1]
 
@@ -169,7 +165,7 @@ class Candidates:
 
     @property
     def _feasible(self) -> list[str]:
-        """The names of what the library runs that can run on the group: it has several because not each runs everywhere."""
+        """Those of the library's algorithms that can run on this group."""
         asked = [row for row in on_request() if row.primitive is self.primitive and self._why_not(row) is None]
         flat = {row.name for row in algorithms(self.primitive) if self._why_not(row) is None}
         benches = [bench for several in self._unlisted for bench in several]
@@ -204,8 +200,6 @@ class Candidates:
 
 
 class CannotRun(ColltoolError):
-    """An algorithm that was named and cannot run on the group; ``reason`` is why."""
-
     def __init__(self, name: str, reason: str) -> None:
         self.reason = reason
         super().__init__(
@@ -214,17 +208,17 @@ class CannotRun(ColltoolError):
 
 
 def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Candidates:
-    """The catalogue of a group, kept for the next size on the same fabric.
+    """The candidates of a group, cached for the next size on the same fabric.
 
     Raises:
-        ColltoolError: a group that does not fit.
+        ColltoolError: the group does not fit.
     """
     placed = place(fabric, group)
     return placed.once(("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings))
 
 
 def named_candidates(placed: PlacedGroup, primitive: Primitive, readings: Readings, names: Sequence[str]) -> list[CostModel]:
-    """Exactly these algorithms on a group that is placed already; as :meth:`Catalogue.named`."""
+    """As :meth:`Candidates.named`, on a group already placed."""
     return Candidates(placed, primitive, readings).named(names)
 
 
@@ -236,7 +230,7 @@ def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
 
 
 def _offers(bench: HierarchicalCandidates, choice: Choice) -> bool:
-    """Whether each tier can run its part of a choice; a name that nothing has is left for pricing to refuse."""
+    """Whether each tier can run its part; unknown names pass, and are refused when priced."""
     known = {row.name for row in every_algorithm()}
     offered = [{option.name for option in options} for options in bench.options]
     fits = len(choice.tiers) == len(offered)
@@ -245,9 +239,9 @@ def _offers(bench: HierarchicalCandidates, choice: Choice) -> bool:
 
 
 def _shown(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
-    """Of a composition: the fastest at any of the sizes, those that may lead first, then the textbook one.
+    """The fastest choices of a composition at any of the sizes, those that may lead first, then the textbook one.
 
-    Each under every protocol; of a library every way in which it runs the composition.
+    Each under every protocol, and in every way in which the user's library runs it.
     """
     found = [one for bench in benches for size in sizes for one in bench.leading_shown(size)]
     found += [one for bench in benches for size in sizes for one in bench.any_shown(size)]
@@ -262,11 +256,6 @@ def _shown(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
 
 
 def _chosen(benches: Benches, tiers: Sequence[str]) -> list[CostModel]:
-    """A composition with one algorithm per tier, under every protocol that can run these.
-
-    Raises:
-        ColltoolError: none can.
-    """
     found, refused = [], []
     for bench in benches:
         try:

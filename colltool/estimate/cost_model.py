@@ -1,4 +1,4 @@
-"""A costed schedule: its charges before any size. A price is then one multiply-add, and its curve gives exact crossovers."""
+"""A schedule's cost before any size is known: one multiply-add gives a price, and its curve exact crossovers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from colltool.estimate.link_cost import LinkCost
 
 _NO_NAME = Choice("")
 ALL_OF_IT = 1.0
-"""The share of a bandwidth that is reached where nobody says another."""
+"""Sentinel for the default share of a bandwidth (compared by identity)."""
 
 
 class CostTerm(NamedTuple):
-    """One charge with what it belongs to. ``payload`` in units of the whole collective's M; no ``route``: nothing is sent.
+    """A link cost with what it belongs to; ``payload`` in units of the collective's M, ``route`` None if nothing is sent.
 
-    ``reached`` is the share of its bandwidth that the library is known to reach.
+    ``fill``: F of a pipeline, None if not pipelined. ``reached``: share of the bandwidth that the library is known to reach.
     """
 
     primitive: Primitive
@@ -45,18 +45,16 @@ class CostTerm(NamedTuple):
 
     @property
     def pipeline(self) -> Pipeline | None:
-        """The stream of segments that it may be cut into, or None."""
         return None if self.fill is None else Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
 
     def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
-        """(n_α, n_β) at a payload in bytes."""
+        """(n_α, n_β) for a payload in bytes."""
         own = self.cost
         if self.pipeline is None:
             return own.n_alpha, own.n_beta
         return self.pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
 
     def phase(self, size: Number, readings: Readings, ranks: int) -> PhaseCost:
-        """The part at a size, in bytes of the whole collective, which so many ranks take part in."""
         own, payload = self.cost, _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
         alpha, bandwidth = split_seconds(n_alpha, n_beta, payload, own.alpha_s, own.effective_Bps)
@@ -80,7 +78,7 @@ class CostTerm(NamedTuple):
         )
 
     def curve(self, readings: Readings) -> Curve:
-        """Seconds over M; a pipeline at P*: (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the least of t(P) over all P > 0."""
+        """Seconds over M; with optimal pipelining (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the minimum of t(P) over P > 0."""
         own, slope = self.cost, self.cost.n_beta * self.payload / self.cost.effective_Bps
         if self.pipeline is None or readings.pipelining == "asymptotic":
             return Curve(own.n_alpha * own.alpha_s, slope)
@@ -96,16 +94,14 @@ class CostModel:
     """A schedule ready to be priced at any size.
 
     Args:
-        choice: its name, and the algorithms of a composition.
-        variant: readings of a composition beside its own, such as ``pipelined``.
-        parts: its charges in order.
-        phases: ``sequential`` adds all parts up; ``pipelined`` adds α and takes the largest bandwidth term of a tier.
-        composed: whether parts stand on several tiers.
-        readings: under which it was charged.
-        protocol: under which it runs; empty where the fabric lists none.
+        parts: its terms in order.
+        variant: readings of a composition other than its own, such as ``pipelined``.
+        phases: ``sequential`` sums all parts; ``pipelined`` sums α and takes the tier with the largest bandwidth term.
+        composed: parts lie on several tiers.
+        protocol: empty if the fabric lists none.
         not_selected_reason: why the user's library does not run it.
-        software_time: what the library takes beside wires and latencies, as measured.
-        cut_bound: below which no schedule gets on the same wires; None where it runs on others.
+        software_time: the library's measured time beside wires and latencies.
+        cut_bound: None if it runs on other links than the group's.
     """
 
     primitive: Primitive
@@ -127,7 +123,6 @@ class CostModel:
 
     @property
     def rank_class(self) -> int:
-        """Where it is listed: 0 is what the user can run."""
         return rank_class(self.status, self.not_selected_reason)
 
     @cached_property
@@ -135,7 +130,7 @@ class CostModel:
         return titled(self.choice, self.variant)
 
     def at(self, size: Number) -> AlgorithmEstimate:
-        """The price at one size or an array of sizes, in bytes."""
+        """The price at a size, or an array of sizes, in bytes."""
         late_phases: LatePhases = partial(self._phases, size)
         short: LateSeconds = NO_SECONDS
         if self.readings.pipelining == "optimal":
@@ -191,7 +186,7 @@ class CostModel:
 
     @cached_property
     def _of_any_size(self) -> tuple[Number, list[tuple[Number, float]], tuple[Number | None, Number | None]]:
-        """α, each term's seconds for a byte of its payload, and the counts; of any pipelining but the best for a size."""
+        """α, seconds per byte and payload of each term, and the counts; not for optimal pipelining."""
         counts = [part.counts(0.0, self.readings) for part in self.parts]
         each = list(zip(self.parts, counts, strict=True))
         alpha = reduce(add, (n_alpha * part.cost.alpha_s for part, (n_alpha, _) in each))
@@ -199,7 +194,7 @@ class CostModel:
 
     @cached_property
     def curve(self) -> Curve:
-        """The price as a curve over M, without what the library takes by :attr:`software_time`."""
+        """The price over M, without :attr:`software_time`."""
         line = self._slowed
         return Curve(self.overhead_s + line.a, line.b, line.c)
 
@@ -209,16 +204,16 @@ class CostModel:
 
     @property
     def measured(self) -> bool:
-        """Whether the library's own figures are in it: a share of the bandwidth, a time beside the bytes."""
+        """Whether it includes measured figures of the library."""
         return self._falls_short or self.software_time is not NO_SOFTWARE_TIME
 
     @property
     def balance(self) -> float | None:
-        """n* of the whole price, bytes: see :attr:`Curve.balance`; None where it is another curve at other sizes."""
+        """n* of the whole price, bytes (:attr:`Curve.balance`); None if its curve changes with size."""
         return self.pieces[0][1].balance if len(self.pieces) == 1 else None
 
     def seconds(self, size: Number) -> Any:
-        """The total at one size, or at many; by the curve where that is exact."""
+        """The total, by the curve where that is exact."""
         if self.readings.pipelining == "optimal":
             return self.at(size).total_s
         took = self.curve.at(size)
@@ -263,7 +258,7 @@ class CostModel:
         return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
-        """n_α and n_β of the whole, where every part pays the same α and bandwidth."""
+        """Total (n_α, n_β), or None if parts differ in α or bandwidth."""
         sent = [part for part in self.parts if part.route is not None]
         if self.composed or not all(_pays_alike(part.cost, sent[0].cost) for part in sent[1:]):
             return None, None

@@ -1,6 +1,6 @@
 """``crossover``: every size at which the faster of two algorithms changes, solved and then confirmed by pricing.
 
-A price is ``a + b·M + c·sqrt(M)``, so two prices are equal where a quadratic in sqrt(M) vanishes.
+Prices are ``a + b·M + c·sqrt(M)``, so two are equal where a quadratic in sqrt(M) vanishes.
 """
 
 from __future__ import annotations
@@ -27,19 +27,17 @@ from colltool.fabric.model import Fabric
 Key = TypeVar("Key", bound=Hashable)
 
 _GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
-"""Sizes from 1 byte to 1 EB, twelve to a decade."""
+"""1 byte to 1 EB, twelve sizes per decade."""
 
 
 def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None, readings: Readings | None = None,
               names: Sequence[str] = ()) -> Crossover:  # fmt: skip
     """Compare the first algorithm with each of the others.
 
-    Args:
-        fabric, primitive, group, readings: as for :func:`colltool.estimate.price.price`.
-        names: at least two algorithms; when empty the usual ones, and no pairs where fewer than two of those can run.
+    Without ``names`` the usual algorithms are compared, with no pairs if fewer than two can run.
 
     Raises:
-        ColltoolError: fewer than two algorithms, one that cannot run here, or a reading without a closed form.
+        ColltoolError: fewer than two names, one that cannot run here, or a reading without a closed form.
     """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
@@ -64,7 +62,7 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
 
 
 def positive_roots(first: Curve, second: Curve) -> list[float]:
-    """Every M > 0 at which two curves are equal, in bytes, ascending; none where they coincide."""
+    """Every M > 0 (bytes, ascending) at which two curves are equal; empty if they coincide."""
     a, b, c = first.a - second.a, first.b - second.b, first.c - second.c
     if b == 0:
         roots = [] if c == 0 else [-a / c]
@@ -157,7 +155,7 @@ def _faster(one: Sequence[CostModel], other: Sequence[CostModel], size: float) -
 
 
 def _approximations(one: Sequence[CostModel], other: Sequence[CostModel]) -> dict[str, float]:
-    """The textbook sizes for two algorithms on one class of links, in bytes; none where protocols change the class."""
+    """Textbook crossover sizes, bytes; empty if several protocols or parts make them inapplicable."""
     textbook = approximation(one[0].primitive, one[0].choice.base, other[0].choice.base)
     if textbook is None or len(other) > 1 or len(other[0].parts) != 1:
         return {}
@@ -170,9 +168,9 @@ def _probes(readings: Readings) -> list[float]:
 
 
 def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
-    """Who is fastest at which size among what may lead: what somebody can run or, where nobody can, the best that there is.
+    """The winner at each size among what the user can run (or, if nothing, the best other class); with ``names`` among these.
 
-    With ``names`` only these. A choice of a composition that would win somewhere shows at an edge of an interval: look there.
+    Compositions are searched at the interval edges, where a choice not yet known would show if it won anywhere.
     """
     return _won(listed, _everything(listed, names), names)
 
@@ -221,7 +219,7 @@ def _fastest_at(sizes: Sequence[float], benches: Sequence[HierarchicalCandidates
 
 
 def _envelope(candidates: Sequence[CostModel]) -> list[Winner]:
-    """Who is lowest from 1 byte on: in each interval in which every price is one curve, then those of one winner together."""
+    """The lower envelope from 1 byte on, piece by piece, with neighbouring intervals of one winner joined."""
     known = {_key(one): one for one in candidates}
     starts = sorted({max(1.0, start) for one in candidates for start, _ in one.pieces})
     cuts: list[tuple[float, tuple[str, str]]] = []
@@ -243,7 +241,7 @@ def _winner(start: float, end: float | None, one: CostModel) -> Winner:
 
 
 def lower_envelope(curves: Mapping[Key, Curve], start: float, end: float = MAX_SIZE) -> list[tuple[float, Key]]:
-    """Which of several curves is lowest from which size to ``end``, bytes; ties go to the flatter one, then to the first."""
+    """Which curve is lowest from which size up to ``end``, bytes; ties go to the flatter one, then to the first."""
     current = min(curves, key=lambda key: (curves[key].at(start), curves[key].slope(start)))
     found = [(start, current)]
     while True:

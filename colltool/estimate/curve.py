@@ -1,4 +1,4 @@
-"""A price as a curve over the message size: what crossovers are solved on."""
+"""A price as a function of message size, on which crossovers are solved."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from colltool.base.formatting import format_bytes
 
 
 class Curve(NamedTuple):
-    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact but for the rounding of P to a whole number.
-
-    On a fabric whose values are arrays a, b and c are arrays too.
-    """
+    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact except that a segment count P is not rounded."""
 
     a: float
     b: float
@@ -28,9 +25,9 @@ class Curve(NamedTuple):
 
     @property
     def balance(self) -> float | None:
-        """n*, bytes: the size whose bytes take as long as all that no size changes, launch included; None with a root in it.
+        """n* = a/b, bytes: where the bandwidth term equals all fixed time (launch included); None with a sqrt term.
 
-        Without a launch overhead n_α·α·BW/n_β; of a message between two ranks α·BW.
+        Without a launch overhead n_α·α·BW/n_β, and α·BW for one message.
 
         >>> round(Curve(18 * 0.5e-6, 2 / 900e9).balance)
         4050000
@@ -42,7 +39,7 @@ class Curve(NamedTuple):
 
 
 Pieces = tuple[tuple[float, Curve], ...]
-"""A curve that is another from some sizes on: (first byte, curve), ascending; the first starts at 0."""
+"""A piecewise curve: (first byte, curve), ascending from 0."""
 
 
 Knots = tuple[tuple[float, Any], ...]
@@ -50,14 +47,13 @@ Knots = tuple[tuple[float, Any], ...]
 
 
 class SoftwareTime(NamedTuple):
-    """Seconds beside wires and latencies, by size.
+    """Measured seconds beside wires and latencies, by size.
 
     Args:
-        knots: measured (bytes, seconds), straight between two, held outside.
-        rise: times sqrt(M) from ``smallest`` to ``largest`` bytes, held outside; seconds over the root of a byte.
-        smallest, largest: of the sizes that ``rise`` was measured at.
-        what: the library and its schedule, for people; empty for no term.
-        beyond: of which rank counts the term is where the group has another; empty where it has one of them.
+        knots: interpolated linearly, constant outside.
+        rise: seconds per sqrt(byte), times sqrt(M) clamped to ``smallest`` .. ``largest`` (the sizes it was measured at).
+        what: the library and its schedule, for notes.
+        beyond: a note on the measured rank counts if the group's is outside them, else empty.
     """
 
     knots: Knots = ()
@@ -106,7 +102,7 @@ NO_SOFTWARE_TIME = SoftwareTime()
 
 
 def mixed(first: Knots, second: Knots, share: Any) -> Knots:
-    """The knots of two terms, so much of the second: of rank counts between two that were measured."""
+    """Interpolate between two rank counts: ``share`` of the second, the rest of the first."""
     one, other = SoftwareTime(first), SoftwareTime(second)
     sizes = sorted({size for size, _ in (*first, *second)})
     return tuple((size, (1 - share) * one.at(size) + share * other.at(size)) for size in sizes)

@@ -1,14 +1,13 @@
 """The cut bound: the least time in which any schedule can do a collective on the wires that a group has.
 
-Ranks are cut off from the others by wires of a known capacity, and of every primitive some bytes must cross. Nothing here knows
-an algorithm, a route or a count: tiers, their kinds and who sits where are all, so that a price below it is wrong, whoever made
-it. Latency, launches and contention count nothing; oversubscription is wiring and counts.
+Wires of known capacity separate some ranks from the others, and each primitive must move some bytes across. No algorithm, route
+or count enters, so any price below the bound is wrong. Latency, launches and contention are ignored; oversubscription counts.
 
-A member has on each tier that the group spans the ports or links of one endpoint, and members alone pass messages on. Groups
-beside it that are at work keep their share of common uplinks. Where the place of ranks is unknown, no leaf is cut off.
+A member has the ports or links of one endpoint on each tier that the group spans, and only members forward messages. Active
+sibling groups keep their share of common uplinks. If placement is unknown, no leaf is cut off.
 
-Source: the aggregation of an element over P domains takes P - 1 messages between them and its way back P - 1 more (P. Patarasuk
-and X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a side has and what it has to know.
+Source: aggregating an element over P domains takes P - 1 messages between them, and distributing it P - 1 more (P. Patarasuk and
+X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a side has and what it must learn.
 """
 
 from __future__ import annotations
@@ -29,20 +28,17 @@ from colltool.fabric.topology import capabilities_of
 
 
 class Side(NamedTuple):
-    """Ranks of the group that wires join to the others: how many, and bytes/s that can leave, or enter, them."""
+    """A part of the group: its ranks, and the bytes/s that can leave (or enter) it."""
 
     ranks: int
     Bps: Any
 
 
 class Cut(NamedTuple):
-    """The group in parts.
+    """A partition of the group.
 
-    Args:
-        sides: one of each kind of part.
-        parts: how many there are; 0 where the sides are not all of the group.
-        total_Bps: what can leave all parts together.
-        computes: whether switches between the parts reduce or multiply what passes.
+    ``sides``: one of each kind of part. ``parts``: how many in all, 0 if the sides do not make up the group. ``total_Bps``: out
+    of all parts together. ``computes``: switches between the parts reduce or multicast.
     """
 
     sides: tuple[Side, ...]
@@ -65,12 +61,10 @@ _COMPUTE = frozenset({"reduce", "multicast"})
 
 
 class CutBound:
-    """The cut bound of a primitive on a placed group; worked out when somebody asks.
+    """The cut bound of a primitive on a placed group, computed on demand.
 
-    Args:
-        placed: the group, before any protocol: of several the fastest wires count.
-        primitive: what is computed.
-        readings: ``placement`` scattered leaves leaves out; ``tree_beta`` below 2 says that a rank drives so many more ports.
+    ``placed`` is the group before any protocol: the fastest one's wires count. ``tree_beta`` below 2 means that a rank drives
+    proportionally more ports.
     """
 
     def __init__(self, placed: PlacedGroup, primitive: Primitive, readings: Readings) -> None:
@@ -83,7 +77,6 @@ class CutBound:
         return largest(*found) * self.readings.tree_beta / 2
 
     def seconds(self, size: Number) -> Number:
-        """At a size in bytes, or an array of them."""
         found: Number = self.per_byte * size
         return found
 
@@ -104,11 +97,10 @@ def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
 
 
 def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
-    """Bytes that must leave a side or enter it, whichever are more, in units of M.
+    """Bytes, in units of M, that must leave or enter a side, whichever is more.
 
-    All-to-all: each of its ranks has M/N for each rank outside, and as much comes. All-gather: it has m/N of the result and lacks
-    the rest; the others lack m/N. Reduce-scatter: mirrored. What is reduced or broadcast passes each side once, summed up or not:
-    the others' part of a sum must come in, its own go out; a root inside sends M, a root outside is heard from.
+    All-to-all: each rank inside has M/N for each rank outside. All-gather: a side of m ranks has m/N of the result and lacks the
+    rest, and vice versa; reduce-scatter is its mirror. Reductions and broadcasts cross each side once.
     """
     outside = ranks - inside
     match primitive:
@@ -123,7 +115,7 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
 
 
 def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
-    """Every cut that the tiers of a group name: single ranks, the domains of each tier, its leaves, halves of its lattices."""
+    """Single ranks, the domains of each tier, its leaves, and halves of its lattices."""
     rates = [_rate(span, primitive) for span in placed.spans]
     own = [_port_rates(span, rate) for span, rate in zip(placed.spans, rates, strict=True)]
     for index, span in enumerate(placed.spans):
@@ -136,7 +128,7 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Itera
 
 
 def _rate(span: Span, primitive: Primitive) -> Any:
-    """Bytes/s of a port with its parallel ports, or of a link; of several protocols the fastest."""
+    """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
     listed = tier.protocols_for(primitive).values()
     rates = [tier.bandwidth if one.bandwidth is None else one.bandwidth for one in listed] or [tier.bandwidth]
@@ -170,7 +162,7 @@ def _port_rates(span: Span, rate: Any) -> _PortRates:
 
 
 def _axes(span: Span) -> list[Axis]:
-    """The axes that the group has of a lattice; none elsewhere."""
+    """The lattice axes on which the group has more than one endpoint; empty elsewhere."""
     return [axis for axis in capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
 
 
@@ -181,9 +173,9 @@ def _domains(placed: PlacedGroup, index: int, out: _PortRates, *, computes: bool
 
 
 def _leaves(placed: PlacedGroup, index: int, rate: Any, beyond: Any, *, computes: bool) -> Iterator[Cut]:
-    """The domains of each level of a Clos: g endpoints share uplinks of g ports over s, but never send faster than their ports.
+    """The domains of each Clos level: g endpoints share uplinks of g ports over s, but never send faster than their ports.
 
-    The last one may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
+    The last domain may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
     span = placed.spans[index]
     classes, occupancy = capabilities_of(span.tier).classes, span.occupancy
@@ -201,7 +193,7 @@ def _leaves(placed: PlacedGroup, index: int, rate: Any, beyond: Any, *, computes
 
 
 def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
-    """A lattice cut across each axis in the middle: every line leads out once, of a ring twice; so do ports on tiers beyond."""
+    """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus ports on tiers beyond."""
     axes = _axes(span)
     nodes = prod(axis.size for axis in axes)
     for axis in axes:

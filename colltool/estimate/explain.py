@@ -1,4 +1,4 @@
-"""``explain``: an algorithm in words, from its docstring and registry row, with a fabric's numbers put in."""
+"""``explain``: an algorithm in words, from its docstring and registry row, with a fabric's numbers filled in."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
 
 def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None = None, size: float | None = None,
             group: AnyGroup = None, readings: Readings | None = None) -> Explanation:  # fmt: skip
-    """Explain an algorithm for one primitive, or for each that it computes.
+    """Explain an algorithm for one primitive, or for all that it computes; priced if ``fabric`` and ``size`` are given.
 
     Args:
-        name: as ``--algorithm`` takes it; a choice such as ``hierarchical:ring/ring`` is priced as such.
-        fabric, size, group, readings: to put numbers in; without a fabric there are none.
+        name: as ``--algorithm`` takes it; the price is of exactly this choice.
 
     Raises:
-        ColltoolError: unknown algorithm, a primitive it does not compute, a group or size that cannot be priced.
+        ColltoolError: unknown algorithm, a primitive it does not compute, or a group or size that cannot be priced.
     """
     base = parse_choice(name).base
     everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
@@ -83,7 +82,6 @@ def _cables(placed: PlacedGroup, readings: Readings) -> Iterator[CableDelay]:
 
 
 def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings) -> AlgorithmExplanation:
-    """The words with the price; where it cannot run, the reason instead."""
     price(fabric, row.primitive, size, group, readings)  # a group or size that cannot be priced is an error, not a reason
     try:
         found = price(fabric, row.primitive, size, group, readings, [name]).best
@@ -97,7 +95,7 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
 
 
 def _partners(row: AnyRow, choice: Choice, placed: PlacedGroup, readings: Readings) -> int | None:
-    """With how many others a rank exchanges; a composition's phases have theirs."""
+    """How many others a rank exchanges with; None for a composition, whose phases differ."""
     if isinstance(row, Composition):
         return None
     seen = row.on(flat_group(placed, readings)[0], choice)
@@ -142,23 +140,20 @@ def _runs_on(row: Algorithm) -> str:
 
 
 def _title_and_text(doc: str) -> tuple[str, str]:
-    """The first paragraph of a docstring, and the others but for the doctest."""
+    """A docstring's first paragraph, and the others without the doctest."""
     title, *rest = (part.replace("\n", " ") for part in cleandoc(doc).split("\n\n") if not part.startswith(">>>"))
     return title, "\n\n".join(rest)
 
 
 class NcclEstimateParts(NamedTuple):
-    """What a library's own estimate of a call is made of.
+    """The parts of a library's own estimate of a call.
 
     Args:
         algorithm, protocol: as the library calls them.
         latency: (what, how often, seconds each); their sum times ``plateau`` is the latency.
-        plateau: what the size makes of the latency.
         bus_Bps: of all channels under the protocol.
-        bandwidth_Bps: what the schedule makes of it, bytes of the call over time.
-        correction: what is left of that at the size.
-        seconds: the estimate.
-        picked: whether the library would take it.
+        bandwidth_Bps: of the schedule, bytes of the call over time; at this size times ``correction``.
+        picked: whether the library would choose it.
     """
 
     algorithm: str
@@ -173,7 +168,7 @@ class NcclEstimateParts(NamedTuple):
 
 
 class CableDelay(NamedTuple):
-    """A distance class with a cable: its metres, and the seconds of α that they are."""
+    """A distance class with a cable: its length in metres, and the seconds that it adds to α."""
 
     tier: str
     level: str
@@ -182,9 +177,9 @@ class CableDelay(NamedTuple):
 
 
 class AlgorithmExplanation(NamedTuple):
-    """One algorithm for one primitive in words, and priced where a fabric was given.
+    """One algorithm for one primitive, priced if a fabric was given.
 
-    ``balance`` is n*, bytes; ``partners`` with how many others a rank exchanges at most, None of a composition.
+    ``balance`` is n*, bytes; ``partners``: the most others that a rank exchanges with, None for a composition.
     """
 
     algorithm: str
@@ -209,9 +204,9 @@ class AlgorithmExplanation(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Result):
-    """Every use of one algorithm name; ``fabric``, ``group`` and ``bytes`` when numbers are put in.
+    """Every use of one algorithm name.
 
-    ``cables`` are those that have a part in the α of what the group crosses.
+    ``cables``: those that contribute to α on the group's paths.
     """
 
     subject: ClassVar[str] = "explain"
@@ -228,5 +223,5 @@ class Explanation(Result):
 
     @property
     def ranks(self) -> int:
-        """N; 0 without numbers."""
+        """N; 0 without a fabric."""
         return self.group.ranks if self.group else 0

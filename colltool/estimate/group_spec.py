@@ -1,4 +1,4 @@
-"""Who is in a group: how many ranks, how far apart, and whether the groups between them are at work too."""
+"""Who is in a group: how many ranks, how far apart, and whether the groups between them are active."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from colltool.base.formatting import Shape, ordinal, shape_text
 
 
 class GroupSpec(NamedTuple):
-    """A group as somebody asks for it: ranks r, r + stride, r + 2·stride ...
+    """A group as requested: ranks r, r + stride, r + 2·stride ...
 
     Args:
-        ranks: how many; as many as the fabric has at this stride when None.
-        stride: from one member to the next, in ranks; the innermost tier's are numbered first.
-        alone: the sibling groups, which hold the ranks in between, are idle.
-        shape: of the slice on a lattice, its ranks along each axis; the best that fits when None.
-        in_order: its ranks are those of a larger job, so that they fill the axes of a lattice in the order of their numbers.
+        ranks: None: as many as the fabric has at this stride.
+        stride: in ranks, which are numbered innermost tier first.
+        alone: sibling groups (the ranks in between) are idle.
+        shape: ranks along each lattice axis; None: the best that fits.
+        in_order: the group is part of a larger job, so it fills lattice axes in rank order.
     """
 
     ranks: int | None = None
@@ -26,11 +26,10 @@ class GroupSpec(NamedTuple):
 
 
 AnyGroup = GroupSpec | int | None
-"""A group, or how many of the first ranks."""
+"""A group, or the number of its consecutive ranks."""
 
 
 def who_of(group: AnyGroup) -> GroupSpec:
-    """A group from what stands for one: a number of ranks is so many consecutive ones."""
     return group if isinstance(group, GroupSpec) else GroupSpec(group)
 
 
@@ -38,10 +37,8 @@ class GroupPlacement(NamedTuple):
     """A group as results echo it.
 
     Args:
-        ranks, stride, alone, in_order: as asked; ``ranks`` always a number.
-        per_domain: members in one domain of each tier of the fabric, innermost first; 1 where a tier is not used. Of tiers that
-            are further in, a domain counts as one.
-        slices: of each lattice its name, and the members along each of its axes.
+        per_domain: members per domain of each tier, innermost first; 1 if a tier is not used. Inner domains count as one member.
+        slices: name of each lattice, and members along each of its axes.
     """
 
     ranks: int
@@ -53,12 +50,12 @@ class GroupPlacement(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Members along each axis of its lattices, innermost first, as ``shape`` takes them; empty where there is none."""
+        """Members along each lattice axis, innermost first, as ``--shape`` takes them; empty without lattices."""
         return tuple(size for _, shape in self.slices for size in shape)
 
     @property
     def spoken(self) -> str:
-        """``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``: how titles call it."""
+        """For titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
         words = spoken(self.ranks, self.stride, self.alone)
         several = len(self.per_domain) > 1
         boxes = [f"{tier} " * several + shape_text(shape) for tier, shape in self.slices if max(shape) > 1]
@@ -71,18 +68,17 @@ class GroupPlacement(NamedTuple):
 
 
 def spoken(ranks: int, stride: int, alone: bool = False) -> str:
-    """A group in words; a group of consecutive ranks has no siblings to be without."""
     apart = f", every {ordinal(stride)}" if stride > 1 else ""
     return f"{ranks} ranks{apart}{', alone' if apart and alone else ''}"
 
 
 class Occupancy(NamedTuple):
-    """How the members of a group sit on the endpoints of a tier.
+    """How the members of a group sit on a tier's endpoints.
 
     Args:
-        stride: from one member's endpoint to the next: so many groups are interleaved there.
-        beside: ranks behind an endpoint for each member behind it, where their ports share uplinks.
-        alone: the ports of those other groups are idle.
+        stride: from one member's endpoint to the next; so many groups are interleaved.
+        beside: ranks behind an endpoint per member behind it, where their ports share uplinks.
+        alone: the other groups' ports are idle.
     """
 
     stride: int = 1
@@ -93,9 +89,9 @@ class Occupancy(NamedTuple):
         return max(1, endpoints // self.stride)
 
     def ports(self, endpoints: int) -> int:
-        """Ports of such a domain that each endpoint of the group's may count as its own, those of idle siblings included."""
+        """Ports that each of the group's endpoints in such a domain can use, including those of idle siblings."""
         return endpoints // self.members(endpoints) * self.beside if self.alone else 1
 
 
 PACKED = Occupancy()
-"""Every endpoint from the first on, and all ranks behind each."""
+"""Every endpoint from the first on, with all its ranks."""

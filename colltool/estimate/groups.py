@@ -1,4 +1,4 @@
-"""Which tiers a group of ranks spans: it fills them innermost first, in whole domains; with a stride, every so many-th rank."""
+"""Which tiers a group spans: it fills them innermost first in whole domains; with a stride, every so many-th rank."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +16,15 @@ from colltool.fabric.topology import capabilities_of
 
 Kept = TypeVar("Kept")
 Seen = tuple[Group, PathClasses]
-"""A group as formulas see it, and the distances between its ranks."""
+"""A group as formulas see it, and its distance classes."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A tier of the group: how many of the tier's endpoints it takes, how many of its ranks stand behind each, and how they sit.
+    """A tier that the group spans: endpoints taken, group members behind each, and how they sit.
 
-    ``at_once`` groups run on its switches at the same time: those that are interleaved, and one for each rank of an endpoint.
-    ``seen`` keeps the groups that :func:`tier_group` made of it: every algorithm of every phase asks for them.
+    ``at_once``: groups on its switches at the same time (interleaved siblings, and one per rank of an endpoint). ``seen`` caches
+    :func:`tier_group`.
     """
 
     tier: Tier
@@ -40,11 +40,10 @@ class PlacedGroup:
     """A group on its fabric, under one protocol.
 
     Args:
-        placement: who is in it.
-        spans: the tiers it takes more than one endpoint of, innermost first.
-        overhead_s: paid once a call.
-        local_copy_Bps: the rate at which a rank moves its own share; None where that takes no time.
-        protocol: empty where the tiers list none; ``bare`` is the group before one.
+        spans: the tiers on which it takes more than one endpoint, innermost first.
+        overhead_s: launch, once per call.
+        local_copy_Bps: rate at which a rank copies its own share; None if free.
+        protocol: empty if the tiers list none; ``bare`` is the group before it was chosen.
     """
 
     fabric: Fabric
@@ -57,7 +56,7 @@ class PlacedGroup:
     worked_out: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """What ``make`` works out of the group, kept for whoever asks by the same key again."""
+        """Cache ``make()`` under a key."""
         if key not in self.worked_out:
             self.worked_out[key] = make()
         found: Kept = self.worked_out[key]
@@ -69,12 +68,12 @@ class PlacedGroup:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Endpoints per spanned tier, innermost first; their product is the rank count."""
+        """Endpoints per spanned tier, innermost first; their product is the number of ranks."""
         return tuple(span.endpoints for span in self.spans)
 
     @property
     def nodes(self) -> int:
-        """Domains of accelerators, where the innermost tier is one; else every rank is a node."""
+        """Domains of the innermost tier if it joins accelerators; else each rank is a node."""
         return self.ranks // self.ranks_per_node
 
     @property
@@ -85,7 +84,7 @@ class PlacedGroup:
 
     @property
     def one_a_node(self) -> bool:
-        """Whether no domain of the innermost tier holds two of its ranks: the group lies on the network alone."""
+        """Whether no innermost domain holds two members, so that the group lies on the network alone."""
         return self.spans[0].tier.name != self.fabric.tiers[0].name
 
 
@@ -93,14 +92,10 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
     """Put a group on a fabric.
 
     Args:
-        fabric: where.
-        group: how many ranks, all that the stride leaves of the fabric when None; or the whole of who is in it.
-        stride: from one member to the next, in ranks; the sibling groups in between run at the same time.
-        alone: they are idle.
+        group: number of ranks (None: as many as fit the stride), or a spec that includes the other arguments.
 
     Raises:
-        ColltoolError: fewer than 2 ranks, more than the fabric has, a stride that leaves domains uneven, or a number that leaves
-            one half full; the message names the nearest that fit.
+        ColltoolError: the group does not fit; says which nearby ones do.
     """
     who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
@@ -108,7 +103,7 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
 
 
 class SameFabric:
-    """A fabric as a key: the very same one, however equal others are."""
+    """A cache key by identity: equal fabrics are different keys."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
@@ -160,7 +155,7 @@ def _rails(tier: Tier, inside: int) -> int:
 
 
 def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
-    """The group that one phase runs on: a tier alone. With ``leaders``, one rank of each endpoint takes part."""
+    """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes part."""
     key = (readings, scale_out, leaders)
     if key not in span.seen:
         span.seen[key] = _tier_group(span, readings, scale_out, span.ranks_inside if leaders else 1)
@@ -188,7 +183,7 @@ def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int)
 
 
 def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
-    """The whole group seen flat: on its only tier, or over several."""
+    """The whole group seen as flat: on its only tier, or over several."""
     return placed.once(("flat", readings), lambda: _flat_group(placed, readings))
 
 
@@ -210,5 +205,5 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
-    """The group that so many endpoints of a tier make, every ``stride``-th, each with so many ranks ``inside``."""
+    """The group of every ``stride``-th of so many endpoints of a tier, each with ``inside`` ranks."""
     return tier_group(Span(tier, endpoints, inside, Occupancy(stride)), Readings(), scale_out=scale_out)[0]

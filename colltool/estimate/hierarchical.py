@@ -1,4 +1,4 @@
-"""Compositions laid out on a group: the steps of each, and the algorithms that each tier may choose."""
+"""Lays compositions out on a group: the steps of each, and the algorithms that may run on each tier."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from colltool.estimate.phase_costs import parts_of, share_notes, switch_notes
 def hierarchical_candidates(
     placed: PlacedGroup, primitive: Primitive, readings: Readings, *, only: str | None = None, listed: bool = False
 ) -> list[HierarchicalCandidates]:
-    """Every composition of a primitive on a group over several tiers, streamed readings beside sequential where asked.
+    """Every composition of a primitive on a group over several tiers; asked for ``pipelined``, sequential ones come both ways.
 
-    ``listed``: where an inner tier lists what its library runs, only that in its phases.
+    ``listed``: if an inner tier lists what its library runs, its phases run only that.
     """
     benches = []
     for row in compositions(primitive):
@@ -73,10 +73,7 @@ def _workbench(
 
 
 def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozenset[str] | None:
-    """What the library runs in the phases of an inner tier: its lists for the phase and for the whole call; None: anything.
-
-    The outermost tier's list is of whole calls.
-    """
+    """What the library runs in an inner tier's phases; None: anything. The outermost tier's list is of whole calls."""
     lists = placed.spans[first.tier].tier.algorithms or {}
     if first.tier == len(placed.spans) - 1 or not {first.primitive, primitive} & set(lists):
         return None
@@ -86,7 +83,7 @@ def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozen
 def _options(
     laid: Sequence[PlacedStep], readings: Readings, only: frozenset[str] | None, placed: PlacedGroup
 ) -> Iterator[TierOption]:
-    """Every algorithm that serves all phases of one tier; an all-gather takes the mirror image of its reduce-scatter."""
+    """Every algorithm that can run all phases of a tier; an all-gather mirrors its reduce-scatter."""
     for row in algorithms(laid[0].step.primitive):
         serving = [(one, counterpart(row, one.step.primitive)) for one in laid]
         if (only and row.name not in only) or any(why_not(row, one) for one in laid):

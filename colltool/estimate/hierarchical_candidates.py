@@ -39,7 +39,7 @@ class PlacedStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TierOption:
-    """One choice for a tier: the parts of every phase that runs there, by phase, and a schedule of these alone."""
+    """An algorithm for one tier: its cost terms by phase, and a schedule (``own``) of these alone."""
 
     name: str
     parts: dict[int, tuple[CostTerm, ...]]
@@ -51,15 +51,14 @@ class TierOption:
 
 TierOptions = tuple[TierOption, ...]
 AtSizes = tuple[CostModel, Any]
-"""A schedule, and the elements of an array of sizes that it is shown at; True for all of them, and for a single size."""
+"""A schedule, and a mask of the sizes it is shown at (True: all, or a single size)."""
 
 
 @dataclass(frozen=True, eq=False)
 class HierarchicalCandidates:
     """A composition laid out on a group: its steps, and each tier's options in registry order.
 
-    ``phases`` follow each other so in every choice but those that a library streams, unless a reading says otherwise; ``order``
-    is one that is not its own.
+    ``phases`` holds unless a library streams the choice; ``order`` is empty if it is the primitive's own.
     """
 
     row: Composition
@@ -73,7 +72,7 @@ class HierarchicalCandidates:
     streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
 
     def costed(self, chosen: TierOptions) -> CostModel:
-        """The schedule of one choice per tier, innermost first; made once."""
+        """The schedule of one option per tier, innermost first; cached."""
         names = tuple(option.name for option in chosen)
         return self.made.get(names) or self.made.setdefault(names, with_efficiency(self._costed(names, chosen), self.placed))
 
@@ -126,7 +125,7 @@ class HierarchicalCandidates:
         return "pipelined", "pipelined", (f"phases stream through all tiers at once, as in {streamed.by[0]}",)
 
     def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
-        """Why the user's library does not run a choice; None where it does."""
+        """Why the user's library does not run a choice."""
         running = self._running
         if running is None:
             return None
@@ -134,18 +133,18 @@ class HierarchicalCandidates:
         return None if None in reasons else [*reasons, NotRun("no_composition", running.name)][0]
 
     def _off(self, one: ShippedAs, running: Running) -> NotRun | None:
-        """Why a library does not run a composition that it ships on this group; None where it does."""
+        """Why a library does not run, on this group, a composition that it ships."""
         return running.without(one.needs) or one.why_not_inside(self.placed.sizes[0])
 
     def leading_shown(self, size: Number) -> list[AtSizes]:
-        """The fastest choice of the best rank class that there is; of many sizes every one that is fastest anywhere, and where.
+        """The fastest choice of the best status available; for an array, all that are fastest somewhere, and where.
 
-        Of each way in which the user's library runs it; where any library may run, of the selectable ones if there are any.
+        One for each way in which the user's library runs the composition, if there is one.
         """
         return [one for tiers in self._ways or [self._best] for one in self._winning(tiers, size)]
 
     def any_shown(self, size: Number) -> list[AtSizes]:
-        """The fastest choices, references and what no hardware does included, of many sizes each with those at which it is."""
+        """As :meth:`leading_shown`, but of any status, including references and hypothetical ones."""
         return self._winning(self.options, size)
 
     @cached_property
@@ -158,7 +157,7 @@ class HierarchicalCandidates:
         return [tiers for tiers in found if all(tiers)]
 
     def usual(self) -> CostModel:
-        """The textbook choice: a ring on every tier, or what stands for it there."""
+        """The textbook choice: a ring on every tier, or what replaces it there."""
         ranked = ([option for name in self.row.usual for option in own if option.name == name] for own in self.options)
         return self.costed(tuple((first or own)[0] for first, own in zip(ranked, self.options, strict=True)))
 
@@ -172,7 +171,7 @@ class HierarchicalCandidates:
         return tuple(tuple(option for option in own if STATUSES.index(option.status) <= best) for own in self.options)
 
     def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
-        """Phases in turn are independent; of streamed ones every combination counts."""
+        """Sequential phases are minimised tier by tier; pipelined ones over all combinations."""
         if self.phases == "pipelined":
             return winning(self._combinations(options), lambda costed: costed.seconds(size))
         each = ([one for one, _ in winning(own, lambda option: option.own.seconds(size))] for own in options)
@@ -180,7 +179,7 @@ class HierarchicalCandidates:
         return winning([*in_turn, *self._streaming(options)], lambda costed: costed.seconds(size))
 
     def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
-        """The choices that stream where the rest does not; found once for each of the sets of options that a bench keeps."""
+        """Choices that a library streams although the rest is sequential; cached by the identity of ``options``."""
         if id(options) not in self.streams:
             rules = [one for one in self._shipped_as if one.streams] if self.readings.phases == "auto" else []
             self.streams[id(options)] = tuple(self.costed(c) for one in rules for c in product(*_fitting(one, options)))
@@ -195,10 +194,10 @@ class HierarchicalCandidates:
         return [self.costed(chosen) for chosen in product(*options)]
 
     def named(self, names: Sequence[str]) -> CostModel:
-        """The schedule of one algorithm per spanned tier, innermost first.
+        """The schedule of one named algorithm per spanned tier, innermost first.
 
         Raises:
-            ColltoolError: another number of names than tiers, an unknown name, or one that cannot run there.
+            ColltoolError: not one name per tier, an unknown name, or one that cannot run there.
         """
         tiers = [span.tier.name for span in self.placed.spans]
         if len(names) != len(tiers):
@@ -222,13 +221,13 @@ class HierarchicalCandidates:
 
 
 def why_not(row: Algorithm, laid: PlacedStep) -> str | None:
-    """Why an algorithm, or its counterpart on the way back, cannot serve a phase."""
+    """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
     partner = counterpart(row, laid.step.primitive)
     return partner.why_not(laid.group) if partner else f"{row.name} has no way back"
 
 
 def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
-    """The algorithm that serves another phase: itself, the mirror of a reduce-scatter, the broadcast of a reduce."""
+    """The algorithm for another phase: itself, a reduce-scatter's mirror, or the broadcast of a reduce."""
     if primitive is row.primitive:
         return row
     return row_of(primitive, row.mirror if primitive is AG else row.name)
@@ -240,6 +239,5 @@ def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions
 
 
 def _has(one: ShippedAs, option: TierOption, *, outermost: bool) -> bool:
-    """Whether a composition as a library ships it has an option on a tier."""
     names = one.outer if outermost else one.inner
     return option.name in names if names else ships(one.library, option.shipped_by)

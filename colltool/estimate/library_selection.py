@@ -1,4 +1,4 @@
-"""Which library runs on a fabric, what of it is off there, and what it is known to run on a group."""
+"""Which library runs on a fabric, which of its features are off, and what it runs on a group."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from colltool.fabric.model import Fabric
 
 
 def running_on(fabric: Fabric) -> Running | None:
-    """The library of a fabric's key ``library``; None where any may run.
+    """The fabric's library; None if any may run.
 
-    Of NCCL, NVLS is off where the key says so or the GPUs are older than Hopper, and CollNet unless the key says that it is on.
+    NCCL's NVLS is off if the fabric says so or its GPUs predate Hopper; CollNet is off unless the fabric says it is on.
     """
     facts = fabric.library_facts
     if facts is None or facts.name == "all":
@@ -25,10 +25,10 @@ def running_on(fabric: Fabric) -> Running | None:
 
 
 def library_of(fabric: Fabric) -> str:
-    """The name of the library that runs on a fabric; empty where any may."""
+    """The name of the fabric's library; empty if any may run."""
     return "" if fabric.library_name == "all" else fabric.library_name
 
 
 def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:
-    """What the library runs on a group, where its outermost tier lists it; empty: anything."""
+    """What the outermost tier lists as run by the library; empty: anything."""
     return (placed.spans[-1].tier.algorithms or {}).get(primitive, ())

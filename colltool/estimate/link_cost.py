@@ -1,7 +1,4 @@
-"""What the messages of a route cost on the path classes of a group.
-
-A :class:`LinkCost` is a run of messages that all pay the same α and bandwidth; one term may make several.
-"""
+"""What the messages of a route cost on the path classes of a group."""
 
 from __future__ import annotations
 
@@ -18,18 +15,17 @@ from colltool.estimate.path_classes import Flows, PathClass, PathClasses, at_mos
 
 
 class LinkCost(NamedTuple):
-    """A run of equal messages.
+    """A run of messages that all pay the same α and bandwidth; one term may have several.
 
     Args:
-        tier, level: where they meet (several classes: the slowest).
-        n_alpha, n_beta: counts; n_beta in units of the term's payload.
-        alpha_s: seconds per message, η included.
-        eta_alpha: the inflation within it.
+        tier, level: where they meet; the slowest of several classes.
+        n_beta: in units of the term's payload.
+        alpha_s: seconds per message, η (``eta_alpha``) included.
         bandwidth_Bps: without η.
-        eta_beta: what survives of it: min(η_β, share).
-        share: what oversubscription leaves of it, 1 where it is not felt.
-        crosses: whether messages cross an oversubscribed boundary at all.
-        energy: J for a bit of n_beta, the mean of the tiers that the bytes go over; None where those give none.
+        eta_beta: min(η_β, share).
+        share: what oversubscription leaves of the bandwidth; 1 if it is not felt.
+        crosses: messages cross an oversubscribed boundary at all.
+        energy: J per bit of n_beta, averaged over the tiers crossed; None if those state none.
     """
 
     tier: str
@@ -46,12 +42,11 @@ class LinkCost(NamedTuple):
 
     @property
     def effective_Bps(self) -> float:
-        """The bandwidth that divides the bytes."""
         return self.bandwidth_Bps * self.eta_beta
 
 
 def link_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[LinkCost]:
-    """What one term costs on a group: at least one run of messages, nearest class first."""
+    """The cost of one term on a group: at least one run of messages, nearest class first."""
     match terms.route:
         case Ring() as route:
             if route.via in ("outermost", "innermost"):
@@ -89,16 +84,16 @@ def link_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[Lin
 
 
 def _at(level: PathClass, n_alpha: float, n_beta: float, reach: PathClasses, flows: Flows) -> LinkCost:
-    """Messages within one class, ``flows(g)`` of them leaving a domain of g at once; all, where scattered.
+    """Messages within one class, ``flows(g)`` of them leaving a domain of g at once (all if scattered).
 
-    β is min(η_β, share): contention and oversubscription never count twice.
+    β is min(η_β, share), so contention and oversubscription are never counted twice.
     """
     share = level.share(everybody if reach.scattered else flows)
     return _cost(level, n_alpha, n_beta, level.alpha_s, beta=least(level.eta_beta, share), share=share)
 
 
 def _slowest(met: Sequence[PathClass], n_alpha: float, n_beta: float, reach: PathClasses, flows: Flows) -> LinkCost:
-    """Pairs that meet in several classes at once, the farthest first: the longest α, the least bandwidth."""
+    """Pairs that meet in several classes at once: the longest α, the lowest bandwidth."""
     costs = [_at(level, n_alpha, n_beta, reach, flows) for level in met]
     if len(costs) == 1:
         return costs[0]
@@ -107,13 +102,13 @@ def _slowest(met: Sequence[PathClass], n_alpha: float, n_beta: float, reach: Pat
 
 
 def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
-    """``carrying``, but it waits for the longest α."""
+    """``carrying``, but with the longest α."""
     latest = pick(costs, lambda c: c.alpha_s, most=True)
     return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
 
 
 def _cost(level: PathClass, n_alpha: float, n_beta: float, alpha_s: float, *, beta: float, share: float) -> LinkCost:
-    """A cost on a class; ``alpha_s`` before contention."""
+    """``alpha_s`` is before contention."""
     return LinkCost(
         tier=level.tier,
         level=level.name,
@@ -134,12 +129,12 @@ def _scaled(one: LinkCost, share: float) -> LinkCost:
 
 
 def _links_at_work(route: Ring | Chain, reach: PathClasses) -> float:
-    """Over all links of a full mesh n_β is one link's, and a rank's others carry as much."""
+    """Over all links of a full mesh n_β is one link's; a rank's others carry as much."""
     return reach.ranks - 1 if route.via == "links" else 1
 
 
 def _blend(costs: Sequence[tuple[LinkCost, float]], n_alpha: float, n_beta: float, *, worst: bool = False) -> LinkCost:
-    """Messages that flow through several classes at once, each with its weight: the mean (or worst) α, the slowest bandwidth."""
+    """Messages over several classes at once, weighted: the mean (or worst) α, the lowest bandwidth."""
     slowest = pick([c for c, _ in costs], lambda c: c.effective_Bps)
     if worst:
         farthest = pick([c for c, _ in costs], lambda c: c.alpha_s, most=True)
@@ -163,8 +158,8 @@ def _lanes(
 ) -> list[tuple[LinkCost, float]]:
     """What a walk from rank to rank pays on each level, with its hops there.
 
-    Over rails as many walks go at once as a domain has NICs: outside each by its own NIC, inside over links of their own where
-    pairs have any, for paths through all ranks, one from each, share the links of a full mesh out evenly; else over one port.
+    Over rails as many walks run at once as a domain has NICs. Outside, each has its own NIC. Inside, dedicated links give each
+    its own path (paths through all ranks, one from each, share a full mesh evenly); otherwise all share one port.
     """
     inner = reach.levels[0].tier
     nics = max(level.span for level in reach.levels if level.tier == inner) if route.via == "rails" else 1
@@ -182,7 +177,7 @@ def _edge_level(reach: PathClasses, via: str) -> PathClass:
 
 
 def _trees(route: Trees, terms: Terms, reach: PathClasses) -> LinkCost:
-    """α along the path from leaf to root; bandwidth of the slowest class, with the trees' own edges counted as flows."""
+    """α along the path from leaf to root; bandwidth of the slowest class, with the trees' own edges as flows."""
     flows = tree_flows(terms, reach.ranks, route)
     lanes = [(_slowest(reach.met(1 << k, reach.block(2 << k)), 0, 0, reach, flows), 1) for k in range(log2_ceil(reach.ranks))]
     edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]  # every level has half the edges of the one below
@@ -190,7 +185,7 @@ def _trees(route: Trees, terms: Terms, reach: PathClasses) -> LinkCost:
 
 
 def _rounds(route: Rounds, reach: PathClasses) -> list[LinkCost]:
-    """Every round pays its slowest pair; neighbouring rounds of one class, share and α are merged."""
+    """Every round pays its slowest pair; neighbouring rounds that cost the same are merged."""
     costs = []
     for stride, load in route.steps:
         level = reach.top() if route.partner == "shift" else _met(stride, route.folded, reach)
@@ -214,14 +209,14 @@ def _rounds(route: Rounds, reach: PathClasses) -> list[LinkCost]:
 
 
 def _met(stride: int, folded: int, reach: PathClasses) -> PathClass:
-    """Where partners at a stride meet. Folded pairs are twice as far apart, and shift the blocks of all others behind them."""
+    """Where partners at a stride meet. Folded pairs are twice as far apart, and shift the blocks of all others."""
     if folded % (2 * stride):
         return reach.top()
     return reach.block(4 * stride if folded else 2 * stride)
 
 
 def _peers(route: Peers, terms: Terms, reach: PathClasses) -> list[LinkCost]:
-    """The messages of the rank with the farthest peers; the bytes of the rank whose ports and uplinks need longest."""
+    """The messages of the rank with the farthest peers; the bytes of the rank whose ports and uplinks take longest."""
     if route.via != "packed":
         edge = _edge_level(reach, route.via)
         return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, reach, everybody)]
@@ -244,9 +239,9 @@ def _peers(route: Peers, terms: Terms, reach: PathClasses) -> list[LinkCost]:
 
 
 def _all_peers(route: AllPeers, terms: Terms, reach: PathClasses) -> LinkCost:
-    """One α, the longest, and what the other posts take; the busiest of all ports, links and boundaries sets the time.
+    """One α, the longest, plus the other posts; the busiest of all ports, links and boundaries sets the bandwidth term.
 
-    A link between two domains carries a message to each rank of the other one: as many as a rank has in its own.
+    A link between two domains carries a message to each rank of the other: as many as a rank has in its own.
     """
     lanes = []
     for peers, flows in reach.views:
@@ -265,13 +260,13 @@ def _all_peers(route: AllPeers, terms: Terms, reach: PathClasses) -> LinkCost:
 
 
 def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
-    """J a bit of bytes that go over several tiers in such parts; a tier that gives none adds none, and all of them give None."""
+    """J per bit, weighted by part; tiers without energy count as zero, None if all lack it."""
     known = [energy * part for energy, part in parts if energy is not None]
     return sum(known) / sum(part for _, part in parts) if known else None
 
 
 def _shift_energy(stride: int, reach: PathClasses) -> float | None:
-    """J a bit where every rank sends ``stride`` further: of a domain as many messages leave as it is far, at most all."""
+    """J per bit if every rank sends ``stride`` further: min(stride, span) messages leave each domain."""
     far, parts = min(stride, reach.ranks - stride), []
     left = 1.0
     for level in reach.used:

@@ -22,7 +22,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import levels_under
 
 Flows = Callable[[int], float]
-"""Messages that leave a domain of so many endpoints at once: what shares its uplinks."""
+"""Messages leaving a domain of so many endpoints at once, which share its uplinks."""
 
 
 def everybody(endpoints: int) -> float:
@@ -30,7 +30,7 @@ def everybody(endpoints: int) -> float:
 
 
 def at_most(count: float) -> Flows:
-    """So many, or one from each endpoint where there are fewer."""
+    """So many, or one per endpoint if there are fewer."""
     return lambda endpoints: min(count, endpoints)
 
 
@@ -38,7 +38,7 @@ one_alone = at_most(1)
 
 
 def leaving(stride: int, ranks: int) -> Flows:
-    """When every rank sends ``stride`` further, round the corner: how many leave the domain that most leave."""
+    """Every rank sends ``stride`` further, cyclically: messages leaving the busiest domain."""
 
     def crossing(domain: int) -> int:
         return domain - max(0, domain - stride) - max(0, domain - (ranks - stride))
@@ -47,7 +47,7 @@ def leaving(stride: int, ranks: int) -> Flows:
 
 
 def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
-    """Edges that leave a domain, half a payload each, as a number of full flows of n_β·M."""
+    """Edges leaving a domain, half a payload each, in units of full flows of n_β·M."""
 
     def edges(domain: int) -> float:
         halves = edges_leaving(ranks, domain, both_ways=route.both_ways)
@@ -57,7 +57,7 @@ def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
 
 
 class Boundary(NamedTuple):
-    """Uplinks between two levels: the ``ports`` of ``endpoints`` below share uplinks thinned out by ``oversubscription``."""
+    """Uplinks between two levels: ``ports`` of the ``endpoints`` below share uplinks thinned by ``oversubscription``."""
 
     endpoints: int
     ports: int
@@ -69,19 +69,18 @@ class PathClass(NamedTuple):
 
     Args:
         tier, name: where a pair of this class meets.
-        span: endpoints (or ranks, in a flat reach) under one domain of this class.
-        alpha_s: α of the pair, seconds, without η.
+        span: endpoints (or ranks, in a flat group) in one domain of this class.
+        alpha_s: of a pair, seconds, without η.
         eta_alpha: >= 1.
-        bandwidth_Bps: of an endpoint's port, or of one link; all parallel ports together, without η.
+        bandwidth_Bps: of an endpoint's parallel ports, or of one link, without η.
         eta_beta: in (0, 1].
         boundaries: uplinks that a message of this class crosses inside its tier.
-        thinned: those of them that are oversubscribed; others carry whatever the endpoints below can send.
+        thinned: the oversubscribed ones.
         dedicated: every pair has a link of its own.
-        energy: J a bit; where one rank of several sends for all, its share; None where the tier gives none.
-        cable_s: what cables have in α.
-        post_s: what each further message takes of those that one rank posts at once, seconds, without η.
-        crowd: of a lattice, what its busiest link carries of messages between all pairs for each byte that an endpoint sends; 1
-            where every endpoint has a port of its own, or where that is less.
+        energy: J per bit (if one rank sends for several, its share); None if the tier states none.
+        cable_s: the cables' part of α.
+        post_s: per further message that a rank posts at once, seconds, without η.
+        crowd: load of a lattice's busiest link in an all-to-all, per byte that an endpoint sends; at least 1, and 1 off lattices.
     """
 
     tier: str
@@ -100,21 +99,21 @@ class PathClass(NamedTuple):
     crowd: float = 1.0
 
     def share(self, flows: Flows) -> Any:
-        """min(1, g/(s·f)) over the boundaries crossed, with ``flows(g)`` messages leaving each domain of g at once."""
+        """min(1, g/(s·f)) over the boundaries crossed, with f = ``flows(g)`` messages leaving each domain of g at once."""
         if not self.thinned:
             return 1.0
         return least(1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned))
 
 
 class PeerView(NamedTuple):
-    """What one rank sees: (class, peers) nearest first, and how many ranks of its own domain of g endpoints send at once."""
+    """What one rank sees: (class, peers) nearest first, and how many ranks of its domain of g endpoints send at once."""
 
     peers: tuple[tuple[PathClass, int], ...]
     flows: Flows
 
 
 class InSwitch(NamedTuple):
-    """Switches that reduce or multicast for the group: α per switch passed (without η), their own η_β, and what they refuse."""
+    """Switches that reduce or multicast: α per switch (without η), their own η_β, and what they refuse."""
 
     alpha_s: float
     levels: int
@@ -124,11 +123,11 @@ class InSwitch(NamedTuple):
 
 @dataclass(frozen=True)
 class PathClasses:
-    """The distance classes of a group of consecutive ranks, or of equally spaced ones, nearest first.
+    """The distance classes of a group of consecutive or equally spaced ranks, nearest first.
 
-    ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered placement, where every hop may
-    cross the whole tier but the number of peers in one's own leaf is still known. ``unit`` ranks stay together then: the
-    domain that is one endpoint of the outermost tier. A reach serves many algorithms: what follows from it is worked out once.
+    ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered placement, where any hop may cross
+    the whole tier but the number of peers in one's own leaf is still known; ``unit`` ranks (an endpoint of the outermost tier)
+    then stay together.
     """
 
     ranks: int
@@ -140,7 +139,7 @@ class PathClasses:
 
     @cached_property
     def in_a_phase(self) -> PathClasses:
-        """As a phase of another collective meets it: the switches' own η_β are of whole collectives."""
+        """As a phase of another collective sees it: the switches' own η_β are for whole collectives."""
         if self.in_switch is None or not self.in_switch.own_eta:
             return self
         return replace(self, in_switch=self.in_switch._replace(own_eta={}))
@@ -155,7 +154,7 @@ class PathClasses:
 
     @cached_property
     def hops(self) -> tuple[tuple[PathClass, int], ...]:
-        """(class, hops) of one closed ring through all ranks: a packed ring leaves each domain once."""
+        """(class, hops) of a closed ring through all ranks; packed, it leaves each domain once."""
         counts, domains = [], self.ranks
         for level in self.used:
             above = -(-self.ranks // level.span)
@@ -164,16 +163,16 @@ class PathClasses:
         return tuple((level, count) for level, count in counts if count)
 
     def block(self, size: int) -> PathClass:
-        """The nearest class in which aligned blocks of that many ranks never cross a domain's edge."""
+        """The nearest class in which aligned blocks of that size never straddle domains."""
         for level in self.used:
             if level.span % size == 0:
                 return level
         return self.used[-1]
 
     def met(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
-        """The classes in which pairs so many ranks apart can meet, the farthest first: some share a domain of a nearer one.
+        """The classes in which pairs so many ranks apart can meet, farthest first.
 
-        Without nearer ones of the same tier: they have the same ports, and fewer uplinks on the way.
+        Nearer classes of the same tier are left out: they use the same ports and cross fewer uplinks.
         """
         if far.tier == self.levels[0].tier:
             return (far,)
@@ -182,7 +181,7 @@ class PathClasses:
 
     @cached_property
     def views(self) -> tuple[PeerView, ...]:
-        """How the group looks to a rank of a full domain, and to one of the last, perhaps emptier, domain."""
+        """The group as seen from a full domain, and from the last one if that is smaller."""
         first, last = self._view(full=True), self._view(full=False)
         return (first,) if first.peers == last.peers else (first, last)
 
@@ -204,9 +203,9 @@ class PathClasses:
 
 
 def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupancy: Occupancy) -> tuple[PathClass, ...]:
-    """A tier's classes. ``inside`` members make one endpoint; ``nics`` ports of an endpoint are there for each one that sends.
+    """A tier's classes. ``inside`` members form one endpoint; each sender has ``nics`` ports of an endpoint.
 
-    Sibling groups send as the group does, each over its own ports, so that uplinks leave each group its members' part of them.
+    Sibling groups send at the same time over their own ports, so uplinks are divided among groups by members.
     """
     kind = capabilities_of(tier)
     eta_alpha, eta_beta = (1.0, 1.0) if readings.ideal else (tier.eta.alpha, tier.eta.beta)
@@ -244,7 +243,7 @@ def _placed(levels: tuple[PathClass, ...], readings: Readings) -> tuple[PathClas
 
 
 def tier_paths(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, occupancy: Occupancy = PACKED) -> PathClasses:
-    """The reach of a group on one tier alone, counted in the endpoints that are its own."""
+    """The classes of a group on one tier, counted in its own endpoints."""
     levels = _tier_levels(tier, 1, readings, idle_nics, occupancy)
     scattered = readings.placement == "scattered"
     hardware = _in_switch(tier, levels, ranks, readings, occupancy)
@@ -254,10 +253,9 @@ def tier_paths(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, o
 def _in_switch(
     tier: Tier, levels: tuple[PathClass, ...], ranks: int, readings: Readings, occupancy: Occupancy
 ) -> InSwitch | None:
-    """The aggregation tree is no taller than the levels that the group spans, nor than the switches' own limit.
+    """The aggregation tree is no taller than the levels that the group spans, nor than the switches' limit.
 
-    A tier of one class has as many as its sizing takes. The way through is as long as from one endpoint to another: each pass has
-    its part of that cable.
+    A tier of one class has as many levels as its sizing requires. Each switch pass has its part of the longest cable.
     """
     kind, scattered = capabilities_of(tier), readings.placement == "scattered"
     spec, block = kind.in_network, kind.sizing

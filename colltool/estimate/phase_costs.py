@@ -1,4 +1,4 @@
-"""From an algorithm to its charged parts: what each of its messages pays on a reach, and what a reader should know of that."""
+"""From an algorithm to its cost terms: what each of its messages pays on a group, and notes for the reader."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parts_of(row: Algorithm, group: Group, reach: PathClasses, readings: Reading
 def cost_flat(
     row: Algorithm, group: Group, reach: PathClasses, readings: Readings, placed: PlacedGroup | None = None
 ) -> CostModel:
-    """A registered algorithm that runs on the whole group at once; without ``placed``, its messages alone."""
+    """An algorithm on the whole group at once; without ``placed``, only its messages."""
     parts = parts_of(row, group, reach, readings)
     notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts), *switch_notes(reach, parts)]
     found = CostModel(
@@ -74,7 +74,7 @@ def cost_flat(
 
 
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:
-    """The share of M that a rank keeps, copied by itself: no messages, but time where a protocol gives it a rate."""
+    """The local copy of the share of M that a rank keeps; only if a protocol states its rate."""
     payload, rate = own_share(primitive, placed.ranks), placed.local_copy_Bps
     if rate is None or not payload:
         return ()
@@ -84,7 +84,7 @@ def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple
 
 
 def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
-    """Wires that a flat schedule leaves idle: links of a full mesh, NICs of a domain."""
+    """Links that a flat schedule leaves idle: of a full mesh, or NICs of a domain."""
     routes = {type(part.route) for part in parts}
     shared_out = any(isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts)
     if group.dedicated and not shared_out and AllPeers not in routes and Pair not in routes:
@@ -96,7 +96,7 @@ def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
 
 
 def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
-    """What oversubscription does to these parts: nothing, or which share it leaves."""
+    """What oversubscription leaves of the bandwidth."""
     shares = [part.cost.share for part in parts]
     if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
         return []
@@ -107,7 +107,7 @@ def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
 
 
 def switch_notes(reach: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
-    """What the switches do not compute: prices do not know what is reduced."""
+    """What the switches cannot compute, as prices do not know the operation."""
     limits = reach.in_switch.limits if reach.in_switch else None
     if limits is None or not any(isinstance(part.route, Switch) for part in parts):
         return []
@@ -120,7 +120,7 @@ _GB = 1e9
 
 
 class _Figure(NamedTuple):
-    """A figure that counts for a schedule: on how many nodes and ranks, and on which tier; on all of them where it is empty."""
+    """An efficiency that applies to a schedule: for how many nodes and ranks, and on which tier (empty: all)."""
 
     figure: Efficiency
     nodes: int
@@ -129,7 +129,7 @@ class _Figure(NamedTuple):
 
 
 def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
-    """A schedule with the share of its bandwidth, and the time beside it, that the fabric's library is known for."""
+    """Apply the library's measured efficiency and software time, unless ideal."""
     figures = placed.fabric.efficiencies
     known = _known(figures, costed, placed) if figures and not costed.readings.ideal else None
     return costed if known is None else _reaching(costed, known, LIBRARIES[placed.fabric.library_name].spoken)
@@ -148,7 +148,7 @@ def _known(figures: tuple[Efficiency, ...], costed: CostModel, placed: PlacedGro
 
 
 _ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:ring/double-binary-tree"}
-"""What a library's ring and tree are called with a rank on each node, and with all ranks of each: one rail, or all."""
+"""A library's ring and tree with one rank per node, and the same algorithms with whole nodes."""
 
 
 def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:

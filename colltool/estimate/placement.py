@@ -1,8 +1,8 @@
-"""The walk of a group through the tiers, innermost first: its stride is used up, then its ranks fill whole domains.
+"""Walks a group through the tiers, innermost first: its stride is used up, then its ranks fill whole domains.
 
-Where a tier's size divides the stride that is left, each domain holds one member and the rest of the stride goes on; where the
-stride divides the size, the domain holds every so many-th endpoint and consecutive domains follow (source: the mixed-radix
-numbering of ranks, as launchers make groups of parallel training: Megatron-LM, core/parallel_state.py).
+If a tier's size divides the remaining stride, each domain holds one member and the rest of the stride goes on; if the stride
+divides the size, the domain holds every so many-th endpoint and consecutive domains follow (source: mixed-radix numbering of
+ranks, as launchers form groups in parallel training: Megatron-LM, core/parallel_state.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from colltool.fabric.topology import capabilities_of
 
 
 class TierShare(NamedTuple):
-    """A tier on the walk: the stride there, how many members one of its domains holds, and of a lattice the slice they take."""
+    """A group's part of a tier: stride, members per domain, and the tier (or the slice of a lattice)."""
 
     stride: int
     members: int
@@ -31,8 +31,7 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
     """Where the members of a group sit, tier by tier.
 
     Raises:
-        ColltoolError: fewer than 2 ranks, more than the fabric has, a stride that leaves domains uneven, or a number of ranks
-            that leaves one half full; the message names the nearest that fit.
+        ColltoolError: the group does not fit, or leaves domains uneven or partly filled; says which nearby ones fit.
     """
     stride = parse_count(who.stride, "stride")
     if not 1 <= stride < max(2, fabric.ranks):
@@ -52,12 +51,12 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
 
 
 def everybody(fabric: Fabric, who: GroupSpec) -> int:
-    """Ranks of a group that does not say how many: those of its shape, or all that the stride leaves of the fabric."""
+    """Ranks of a group that does not say how many: those of its shape, or as many as fit the stride."""
     return fabric.ranks // who.stride if who.shape is None else ranks_of(fabric, boxes_of(fabric, who))
 
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
-    """What of a stride each tier takes, None where one cannot: it leaves domains uneven, or goes beyond the fabric."""
+    """The part of a stride that each tier takes; None if domains come out uneven or the fabric is too small."""
     steps, left = [], stride
     for tier in fabric.tiers:
         step = tier.endpoints if left % tier.endpoints == 0 else left
@@ -69,7 +68,7 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
 
 
 def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False) -> tuple[TierShare, ...] | None:
-    """How many ranks each domain holds, and where; None where one, or an axis of a lattice, is left half full."""
+    """Members per domain of each tier; None if a domain or lattice axis is left partly filled."""
     stops, left = [], ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
         here = min(tier.endpoints // step, left)
@@ -100,7 +99,7 @@ def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
 
 
 def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
-    """Half of the innermost domain and all of it, then twice, four times ... it up to each further tier; those that fit."""
+    """Group sizes: powers of two times each whole domain, up to the next tier; those that fit."""
     found, whole = [], 1
     for tier in fabric.tiers:
         found += [whole * 2**k for k in range(1, tier.endpoints.bit_length()) if 2**k < tier.endpoints]
@@ -118,7 +117,7 @@ def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
 
 
 def count_within(fabric: Fabric, most: int, stride: int = 1) -> int | None:
-    """The largest number of ranks up to ``most`` that fills whole domains; None where none does."""
+    """The largest number of ranks up to ``most`` that fills whole domains."""
     steps = strides(fabric, stride)
     if steps is None:
         return None
@@ -177,14 +176,14 @@ def _shape(fabric: Fabric) -> str:
 
 
 Boxes = tuple[Tier | None, ...]
-"""Of each tier its slice as a lattice of its own; None of what is no lattice."""
+"""For each tier its slice as a lattice; None off lattices."""
 
 
 def boxes_of(fabric: Fabric, who: GroupSpec) -> Boxes:
-    """The boxes of a shape, which goes through the axes of all lattices, innermost first; those it leaves out are 1.
+    """Slices for a shape, which runs through the axes of all lattices, innermost first; missing axes are 1.
 
     Raises:
-        ColltoolError: no lattice, more axes than there are, a stride beside it, or a box that does not fit.
+        ColltoolError: no lattice, too many axes, a stride as well, or a slice that does not fit.
     """
     lattices = [tier for tier in fabric.tiers if capabilities_of(tier).axes]
     axes = sum(len(capabilities_of(tier).axes) for tier in lattices)
@@ -217,13 +216,13 @@ def _box(tier: Tier, shape: Shape) -> Tier:
 
 
 def ranks_of(fabric: Fabric, boxes: Boxes) -> int:
-    """Ranks of the slice: the boxes, and all of the tiers that are further in than the last of more than one endpoint."""
+    """Ranks in the slices, including the whole of other tiers further in than the last slice used."""
     used = max((at for at, box in enumerate(boxes) if box is not None and box.endpoints > 1), default=-1)
     return prod((box or tier).endpoints for tier, box in zip(fabric.tiers[: used + 1], boxes[: used + 1], strict=True))
 
 
 def contradiction(fabric: Fabric, boxes: Boxes, who: GroupSpec, usual: Sequence[Tier]) -> ColltoolError:
-    """A shape that holds other ranks than were asked for: what to write in its place."""
+    """The error for a shape that does not hold the ranks asked for."""
     ranks, asked = ranks_of(fabric, boxes), who.ranks or 0
     what = f"{shape_text(who.shape or ())} holds {ranks} ranks, not {asked}"
     return ColltoolError(what, argument="shape", fix=f"write {given('ranks', ranks)}, or {_asked(_axes(usual))}")

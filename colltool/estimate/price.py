@@ -40,20 +40,15 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     """Price one primitive on one group.
 
     Args:
-        fabric: where.
-        primitive: what.
-        size: bytes per rank by nccl-tests' convention; a float, or a one-dimensional array of floats.
-        group: N consecutive ranks, all of the fabric when None; or :class:`colltool.estimate.group_spec.GroupSpec`.
-        readings: of the model; the defaults when None.
-        only: names of algorithms to restrict to, such as ``ring`` or ``hierarchical:ring/ring``; all when empty.
+        size: bytes per rank as in nccl-tests; a float, or a one-dimensional array of floats.
+        only: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty.
 
     Returns:
-        Rows that somebody can run, sorted by total time, ties by registry order; for arrays of sizes in registry order, with
-        arrays inside; then the others in the same way. Where the fabric lists protocols, each row is the fastest of them, size
-        by size, and names it.
+        What the user can run, fastest first (for arrays in registry order), then the rest likewise. Where the fabric lists
+        protocols, each row is the fastest of them at each size.
 
     Raises:
-        ColltoolError: a group that does not fit, a size out of range, an algorithm that is unknown or cannot run here.
+        ColltoolError: the group does not fit, a size is out of range, or an algorithm is unknown or cannot run here.
     """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
@@ -75,10 +70,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
 
 
 def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -> list[AlgorithmEstimate]:
-    """Each schedule under its fastest protocol, with what a reader should know of the size.
-
-    What somebody can run first, then the other statuses; within each the fastest first, arrays in the order of the candidates.
-    """
+    """Each schedule under its fastest protocol, with notes; ordered by rank class, then time (arrays as in ``candidates``)."""
     if len(candidates) == 1:
         rows = [candidates[0].at(size)]
     else:
@@ -93,7 +85,7 @@ def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -
 
 def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], group: AnyGroup = None,
                readings: Readings | None = None, only: Sequence[str] = ()) -> PriceList:  # fmt: skip
-    """One price per size; without sizes the winner and runner-up, of those that may lead, at :data:`STANDARD_SIZES`."""
+    """One price per size; without sizes the two best at :data:`STANDARD_SIZES`."""
     prices = tuple(price(fabric, primitive, size, group, readings, only) for size in sizes or STANDARD_SIZES)
     return PriceList(prices if sizes else tuple(_two_best(one) for one in prices), winners_only=not sizes)
 
@@ -103,7 +95,6 @@ def _two_best(one: Price) -> Price:
 
 
 def mode(readings: Readings) -> str:
-    """``ideal`` or ``realistic``."""
     return "ideal" if readings.ideal else "realistic"
 
 
@@ -114,11 +105,6 @@ def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
 
 
 def _bounds(size: Number) -> tuple[float, float]:
-    """The least and the largest size.
-
-    Raises:
-        ColltoolError: not between 1 byte and 1 EB.
-    """
     least, most = (size, size) if isinstance(size, float) else _extremes(size)
     if not 1 <= least <= most <= MAX_SIZE:  # also false for NaN
         raise ColltoolError(
@@ -131,7 +117,7 @@ _BLOCK = 2**16  # numbers that stay in the processor's cache: one walk through m
 
 
 def _extremes(sizes: NDArray[np.float64]) -> tuple[float, float]:
-    """The least and the largest of an array; NaN where it holds one."""
+    """Minimum and maximum in one pass through memory; NaN propagates."""
     from numpy import array
 
     blocks = [sizes[start : start + _BLOCK] for start in range(0, len(sizes), _BLOCK)]
@@ -148,13 +134,7 @@ def _probes(least: float, most: float) -> list[float]:
 
 def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup = None, readings: Readings | None = None,
               name: str | None = None) -> Breakdown:  # fmt: skip
-    """The phases of the fastest schedule that exists, or of a named one.
-
-    Args:
-        fabric, primitive, group, readings: as for :func:`colltool.estimate.price.price`.
-        size: bytes per rank.
-        name: an algorithm; ``hierarchical`` alone is its fastest composition here.
-    """
+    """The phases of the fastest schedule, or of a named one; ``hierarchical`` alone means its fastest composition here."""
     reading = readings or Readings()
     everything = price(fabric, primitive, size, group, reading)
     if name is None:
@@ -204,10 +184,7 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
 
 
 def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
-    """Prices, each with the schedule that ``ports=one`` has lead, where that is another one; of an array at each size.
-
-    ``prices`` are of all algorithms, on ``fabric``, of ``group``, under ``readings``.
-    """
+    """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must include all algorithms."""
     return tuple(_noted(one, fabric, group, readings) for one in prices)
 
 
@@ -239,7 +216,7 @@ def _firsts(priced: Price) -> list[int]:
 
 
 def _may_turn(fabric: Fabric, first: AlgorithmEstimate) -> bool:
-    """Whether the leader posts to all peers at once, or there are links to drive at once."""
+    """Whether the leader posts to all peers at once, or there are several links to drive at once."""
     names = {first.choice.base, *first.choice.tiers}
     posts = any(row.caveat is many_sends and row.name in names for row in every_algorithm())
     return posts or any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)

@@ -1,4 +1,4 @@
-"""What a question returns: frozen records in SI units. Numbers are floats, or arrays where the sizes were an array."""
+"""Results: frozen records in SI units; numbers are arrays if the sizes were an array."""
 
 from __future__ import annotations
 
@@ -17,26 +17,23 @@ if TYPE_CHECKING:
     from colltool.nccl.model import NcclEstimate
 
 Overrides = tuple[tuple[str, str], ...]
-"""Keys and values of ``--set``, as somebody wrote them."""
+"""Keys and values of ``--set``, as typed."""
 
 
 class Infeasible(NamedTuple):
-    """An algorithm that cannot run here, and why."""
-
     algorithm: str
     reason: str
 
 
 class LibraryChoice(NamedTuple):
-    """The library that a price is for, and its own choice for the call where its cost model is known.
+    """The library that a price is for, and its own choice for the call if its cost model is known.
 
     Args:
-        name: of the library, as ``--library`` takes it.
-        version: of the data that its model is computed from.
-        pick: what it takes to be fastest, with its estimate; None where ``reason`` says why.
-        ways: every combination of algorithm and protocol in its order, with the reason where one cannot run.
-        runs: our price of what is picked; None where no schedule of ours is that one.
-        reason: why there is no pick; empty also for a library without a cost model here.
+        version: of the cost model's data.
+        pick: what it estimates to be fastest.
+        ways: every algorithm and protocol in its order, with the reason if one cannot run.
+        runs: our price of the pick; None if no schedule of ours corresponds to it.
+        reason: why there is no pick; empty for libraries without a cost model here.
     """
 
     name: str
@@ -48,17 +45,15 @@ class LibraryChoice(NamedTuple):
 
 
 class AssumptionsUsed(NamedTuple):
-    """The readings in force of a price, beside what is usual for its primitive."""
+    """The readings in force, and the usual ones for the primitive."""
 
     readings: Readings
     usual: Readings
 
     def echo(self) -> dict[str, Any]:
-        """As machine output repeats them."""
         return self.readings.echo()
 
     def unusual(self) -> dict[str, Any]:
-        """Those that people are told of."""
         return self.readings.unlike(self.usual)
 
 
@@ -66,11 +61,9 @@ class AssumptionsUsed(NamedTuple):
 class Price(Result):
     """Every algorithm for one primitive, group and size.
 
-    ``results``: those that somebody can run, fastest first (in registry order for arrays of sizes); then in the same order the
-    references, what is idealised and what is hypothetical, none of which is ever called the fastest. ``library``: whose schedules
-    are ranked, with its own choice; those of others follow the ranking. None where any may run. ``leads_on_one_port``: what leads
-    under ``ports="one"`` where that is another schedule, else empty; of an array of sizes a tuple, one for each. Empty where
-    algorithms are named.
+    ``results``: what the user can run, fastest first (for arrays in registry order); then other libraries' schedules, references,
+    idealised and hypothetical ones, never called the fastest. ``library``: None if any may run. ``leads_on_one_port``: the leader
+    under ``ports="one"`` if it is another one (for arrays a tuple); empty if algorithms were named.
     """
 
     subject: ClassVar[str] = "price"
@@ -88,7 +81,6 @@ class Price(Result):
 
     @property
     def ranks(self) -> int:
-        """N."""
         return self.group.ranks
 
     @property
@@ -98,27 +90,27 @@ class Price(Result):
 
     @property
     def others(self) -> tuple[AlgorithmEstimate, ...]:
-        """Rows of other libraries, references, idealised and hypothetical rows."""
+        """Rows of other libraries, references, idealised and hypothetical ones."""
         return tuple(row for row in self.results if not row.selectable)
 
     @property
     def slower_pick(self) -> float | None:
-        """Our price of what the library picks in units of the fastest that it has; None without a price of the pick."""
+        """Our price of the library's pick relative to its fastest schedule; None without a price of the pick."""
         if self.library is None or self.library.runs is None:
             return None
         picked = float(self.library.runs.total_s)
         return picked / min([picked, *(float(row.total_s) for row in self.leading)])
 
     def top(self, count: int) -> Price:
-        """Only the fastest ``count`` of those that may lead; where none may, of the others."""
+        """Keep only the fastest ``count`` of the leading rows, or of the others if none may lead."""
         return replace(self, results=(self.leading or self.others)[:count])
 
     @property
     def best(self) -> AlgorithmEstimate:
-        """The fastest row of a single size, among those that somebody can run; without any the first of the others.
+        """The fastest row that the user can run, else the first of the others.
 
         Raises:
-            ColltoolError: an array of sizes has no single best.
+            ColltoolError: for an array of sizes.
         """
         if hasattr(self.bytes, "__len__"):
             raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
@@ -127,14 +119,13 @@ class Price(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PriceList(Result):
-    """One :class:`Price` per size, smallest question first as asked."""
+    """One :class:`Price` per size, in the order asked."""
 
     subject: ClassVar[str] = "price"
     prices: tuple[Price, ...]
     winners_only: bool = False
 
     def top(self, count: int) -> PriceList:
-        """Each price with the fastest ``count`` of those that may lead."""
         return replace(self, prices=tuple(one.top(count) for one in self.prices))
 
 
@@ -148,15 +139,13 @@ class Breakdown(Result):
 
 
 class Crossing(NamedTuple):
-    """A size at which the faster of two algorithms changes."""
-
     bytes: float
     faster_below: str
     faster_above: str
 
 
 class AlgorithmPair(NamedTuple):
-    """Two algorithms and every size at which one takes over from the other; of each the text that ``--algorithm`` takes."""
+    """Two algorithms and every size at which one overtakes the other; ``*_spec`` as ``--algorithm`` takes them."""
 
     a: str
     b: str
@@ -167,14 +156,13 @@ class AlgorithmPair(NamedTuple):
     b_spec: str = ""
 
     def spec(self, title: str | None) -> str | None:
-        """The text of whichever of the two is so called."""
         return {self.a: self.a_spec, self.b: self.b_spec}.get(title or "")
 
 
 class Winner(NamedTuple):
-    """An interval of sizes and the algorithm that is fastest in it; ``to_bytes`` None means without end.
+    """The fastest algorithm in an interval of sizes; ``to_bytes`` None: unbounded.
 
-    ``balance`` is its n*, bytes: below it latency takes most of its time; None where its price has no closed form.
+    ``balance``: its n*, bytes, below which latency dominates; None if its price has no closed form.
     """
 
     from_bytes: float
@@ -187,11 +175,10 @@ class Winner(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Crossover(Result):
-    """The crossovers of one primitive on one group, and who wins at which size among what the library runs; all without one.
+    """The crossovers of one primitive on one group, and the winner at each size among what the library runs.
 
-    ``library_leads``: whether it runs any of them. ``uneven``: of the pairs some schedules pay what it was measured to take,
-    and others, which it does not run, do not. ``picks``: what the library itself takes at which size, by its own cost model
-    where that is known.
+    ``library_leads``: it runs any of them. ``uneven``: only some schedules of the pairs include the library's measured times.
+    ``picks``: the library's own choices, if its cost model is known.
     """
 
     subject: ClassVar[str] = "crossover"
@@ -211,12 +198,11 @@ class Crossover(Result):
 
     @property
     def ranks(self) -> int:
-        """N."""
         return self.group.ranks
 
 
 class Rung(NamedTuple):
-    """One row of a ladder: ideal beside realistic, and how far from the best of its primitive."""
+    """One row of a ladder; gaps are relative to the fastest of the same primitive and size."""
 
     primitive: Primitive
     fabric: str
@@ -230,8 +216,6 @@ class Rung(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ladder(Result):
-    """Rungs by primitive, in the order of the definition."""
-
     subject: ClassVar[str] = "ladder"
     name: str
     description: str

@@ -1,4 +1,4 @@
-"""Prices beyond what a fabric's protocols were measured at say so: sizes, rank counts, and collectives that were not at all."""
+"""Notes on prices outside the sizes, rank counts and collectives that a fabric's protocols were measured at."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
 
 def range_notes(rows: Sequence[AlgorithmEstimate], placed: PlacedGroup, primitive: Primitive) -> list[AlgorithmEstimate]:
-    """Rows with a note where their size, or one of an array of sizes, was not measured under the protocol of that price.
+    """Add notes where a size, rank count or primitive was not measured under the protocol.
 
-    A call over several tiers is measured as a whole, on the outermost of them that lists protocols.
+    A call over several tiers is measured as a whole, on the outermost one that lists protocols.
     """
     tier = next((span.tier for span in reversed(placed.spans) if span.tier.protocols), None)
     if tier is None:
@@ -71,22 +71,15 @@ def _text(size: float) -> str:
 
 
 LAUNCH_S = 10e-6
-"""What a library takes at least to start a collective: measured 5 to 12 us, and 25 to 50 us with its framework."""
+"""A library's launch time: measured 5 to 12 us, and 25 to 50 us with its framework."""
 
 
 def lower_bound_notes(
     rows: Sequence[AlgorithmEstimate], candidates: Sequence[CostModel], placed: PlacedGroup, primitive: Primitive
 ) -> list[AlgorithmEstimate]:
-    """Rows with a note where a launch of 10 us would be half or more of the fastest price.
+    """Note on the fastest row (for arrays on all) where a launch of 10 us would be half or more of its price.
 
-    The fastest row carries it, of an array of sizes every row. Only on real hardware whose fabric gives no launch overhead,
-    neither its own nor a protocol's: an overhead of 0 that somebody wrote is an answer, and what is hypothetical has no library.
-
-    Args:
-        rows: the priced rows, the fastest first, at one size or an array of sizes.
-        candidates: what they were priced from.
-        placed: the group, before any protocol.
-        primitive: what they compute.
+    Only if no launch overhead is stated (0 counts as stated) and the hardware is real.
     """
     if placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
@@ -114,7 +107,7 @@ def _smallest(rows: Sequence[AlgorithmEstimate]) -> float:
 
 
 def _reaches(curve: Curve, seconds: float) -> float:
-    """The size in bytes at which a price reaches that time; 0 where it takes longer at any."""
+    """The size in bytes at which a price reaches ``seconds``; 0 if it always takes longer."""
     left = seconds - curve.a
     if left <= 0:
         return 0.0

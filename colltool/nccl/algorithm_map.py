@@ -1,6 +1,6 @@
-"""NCCL's algorithms and protocols: our schedule behind each, their names in fabrics, and why one is not available.
+"""NCCL's algorithms and protocols: our schedule for each, their names in fabrics, and why one is unavailable.
 
-Source of what is available: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel), src/init.cc.
+Source of availability: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel), src/init.cc.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from colltool.nccl.hardware import Hardware
 
 
 def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
-    """The schedule that prices what NCCL picked, as ``--algorithm`` takes it.
+    """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm; empty if there is none.
 
-    The widest of its ways: over all NICs, with a tree between nodes only. Empty where there is none: on one node NCCL's tree is a
-    chain up and down, which no schedule of ours is; of NVLS and CollNet an all-gather across nodes has none.
+    Over all NICs, with a tree between nodes only. None for NCCL's tree on one node (a chain up and down), and for an all-gather
+    across nodes by NVLS or CollNet.
     """
     return _SPECS.get((algorithm, _shape(on.ranks, on.nodes), primitive), "")
 
@@ -23,8 +23,7 @@ def _shape(ranks: int, nodes: int) -> str:
 
 
 def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
-    """The algorithm of NCCL that a schedule of ours is on such a group, as NCCL's documentation and logs spell it; empty where it
-    is none."""
+    """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is; empty if none."""
     shape = _shape(ranks, nodes)
     return next((name for key, name in SPELLED.items() if _SPECS.get((key, shape, primitive)) == spec), "")
 
@@ -65,21 +64,17 @@ _SPECS = {
 
 
 SPOKEN = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
-"""NCCL's names as NCCL_PROTO and fabrics have them, by those of its tuner file; from least latency to most bandwidth."""
+"""NCCL_PROTO's spelling by tuner-file name, from lowest latency to highest bandwidth."""
 
 SHORT = ("short-", "shorter-", "shortest-")
-"""Before a name that a segment of larger messages has: one protocol in several segments, of fewer channels below."""
+"""Prefixes in fabrics for segments of one protocol: fewer channels at smaller sizes."""
 
 SEGMENT = "segment-"
-"""Begins the name of a calibrated segment whose protocol is not known."""
+"""Prefix of calibrated segments whose protocol is not known."""
 
 
 def protocol_of(name: str) -> str:
-    """Which of NCCL's protocols a fabric's is, as its tuner file writes it; empty where its name does not say.
-
-    Args:
-        name: as a fabric lists it, capitals or not.
-    """
+    """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case; empty if unknown."""
     bare = name.lower()
     for before in SHORT:
         bare = bare.removeprefix(before)
@@ -87,7 +82,7 @@ def protocol_of(name: str) -> str:
 
 
 def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
-    """Why NCCL cannot run an algorithm under a protocol here; empty where it can."""
+    """Why NCCL cannot run an algorithm under a protocol here; empty if it can."""
     if algorithm not in on.constants.algorithms[primitive]:
         return f"NCCL has no {algorithm} for {primitive.spoken}"
     if protocol == "simple" or algorithm in ("ring", "tree"):
@@ -140,7 +135,7 @@ def _without_collnet(on: Hardware, primitive: Primitive) -> str:
 
 
 def _without_sharp(on: Hardware, primitive: Primitive) -> str:
-    """CollNet, that is SHARP, between nodes; an all-gather and a reduce-scatter with a NIC for each GPU."""
+    """SHARP between nodes; all-gather and reduce-scatter also need a NIC for each GPU."""
     if not on.collnet or on.collnet_graph is None:
         return "needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin"
     return "needs a NIC for each GPU" if primitive is not AR and on.nics < on.ranks_per_node else ""

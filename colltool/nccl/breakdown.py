@@ -1,4 +1,4 @@
-"""What NCCL's own estimate of a call is made of: its latencies one by one, its channels, and what the size makes of them."""
+"""The parts of NCCL's own estimate of a call: latencies one by one, channels, and the effect of size."""
 
 from __future__ import annotations
 
@@ -17,15 +17,9 @@ from colltool.nccl.topology_inputs import hardware_on
 
 
 def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explanation:
-    """An explanation with the parts of NCCL's estimate of each entry that NCCL runs.
+    """Add the parts of NCCL's estimate to each entry that NCCL runs, if the explanation has a group.
 
-    Args:
-        found: with numbers put in; without a size it stays as it is.
-        fabric: that it was made on.
-        asked: whether somebody named the library; else facts that are missing leave it as it is.
-
-    Raises:
-        ColltoolError: facts are missing, and the library was asked for.
+    ``asked``: the user named the library, so missing facts are an error; otherwise they leave it unchanged.
     """
     if found.group is None:
         return found

@@ -1,4 +1,4 @@
-"""The constants of a library's cost model: one file a version, ``data/nccl-2.30.toml``, every table with its source."""
+"""The constants of NCCL's cost model: one file per version, ``data/nccl-2.30.toml``, every table with its source."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Cpu = Literal["intel", "amd", "arm"]
 Link = Literal["nvlink", "pci"]
 
 ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
-"""By the names of NCCL's tuner file, in the order in which NCCL scans them."""
+"""Names as in NCCL's tuner file, in NCCL's scanning order."""
 
 PROTOCOLS = ("ll", "ll128", "simple")
-"""From least latency to most bandwidth, in the order in which NCCL scans them."""
+"""From lowest latency to highest bandwidth, in NCCL's scanning order."""
 
 GPUS: tuple[Gpu, ...] = ("volta", "ampere", "hopper", "blackwell")
 
@@ -33,7 +33,7 @@ _FOLDER = Path(__file__).parent / "data"
 
 @dataclass(frozen=True, kw_only=True)
 class CpuConstants:
-    """A CPU: microseconds that a ring's step across nodes takes at least, the row of LL's limits, whether it is an x86."""
+    """``net_overhead_us``: the least time of a ring step across nodes; ``ll_row``: its row in the LL limits."""
 
     net_overhead_us: float
     ll_row: Gpu
@@ -42,13 +42,12 @@ class CpuConstants:
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelSearch:
-    """What NCCL's search for channels knows of a GPU generation.
+    """What NCCL's channel search knows of a GPU generation; all rates in GB/s.
 
     Args:
         link_GBps: NVLink of a GPU, one way.
-        nic_GBps: what a NIC reaches through PCIe at most.
-        inside: rates that it tries for a channel on one node, GB/s, falling.
-        across: the same with a network.
+        nic_GBps: the most that a NIC reaches through PCIe.
+        inside, across: channel rates it tries on one node and with a network, falling.
     """
 
     link_GBps: float
@@ -59,7 +58,7 @@ class ChannelSearch:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Constants:
-    """The numbers of one version, in microseconds and GB/s; the file says what each is."""
+    """The numbers of one version, in microseconds and GB/s; the file explains each."""
 
     version: str
     rules: str
@@ -94,7 +93,7 @@ _NOTHING: ByProtocol = (0.0, 0.0, 0.0)
 
 
 UNVERSIONED = "2.30"
-"""The version of a fabric that names none. Fixed: data of a newer NCCL moves no price of a file that does not ask for it."""
+"""The version for fabrics that name none; fixed, so that data of a newer NCCL changes no price unasked."""
 
 
 @cache
@@ -104,7 +103,7 @@ def versions() -> list[str]:
 
 
 def constants(version: str = "") -> Constants:
-    """The numbers of a version of NCCL; without one those of :data:`UNVERSIONED`.
+    """The numbers of a version of NCCL (default :data:`UNVERSIONED`).
 
     Raises:
         ColltoolError: there is no data for it.
@@ -117,7 +116,7 @@ def constants(version: str = "") -> Constants:
 
 
 def tuned(version: str = "") -> tuple[Primitive, ...]:
-    """The collectives that a version chooses an algorithm for; of a version without data those of :data:`UNVERSIONED`."""
+    """The collectives that a version chooses an algorithm for; :data:`UNVERSIONED`'s if it has no data."""
     return tuple(constants(version if version in versions() else "").algorithms)
 
 
@@ -132,7 +131,7 @@ def _read(version: str) -> Constants:
 
 
 def _bare(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A table without its source; lists as tuples."""
+    """Drop the source; lists become tuples."""
     return {name: _value(value) for name, value in table.items() if name != "source"}
 
 

@@ -1,4 +1,4 @@
-"""What NCCL's cost model knows of a group: its shape, its GPUs and hosts, what is switched on, and the channels of each graph."""
+"""What NCCL's cost model knows of a group: its shape, GPUs and hosts, enabled features, and the channels of each graph."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ from colltool.nccl.constants import ChannelSearch, Constants, Cpu, Gpu, Link, co
 
 @dataclass(frozen=True)
 class Graph:
-    """The channels that NCCL's search found for a pattern.
-
-    Args:
-        channels: how many.
-        inside_GBps: of one, inside a node.
-        across_GBps: of one, between nodes.
-    """
+    """The channels that NCCL's search found for a pattern; rates are per channel, within a node and between nodes."""
 
     channels: int
     inside_GBps: float
@@ -29,21 +23,15 @@ class Hardware:
     """A group as NCCL sees it.
 
     Args:
-        version: of NCCL, as the data file is called.
-        gpu: generation.
-        cpu: vendor of the hosts; it counts across nodes only.
-        nodes: NCCL's nodes: domains of NVLink, or hosts.
-        ranks_per_node: the same on each.
-        nics: network cards of a node, 0 on one node.
-        link: what joins the GPUs of a node.
-        nvswitch: whether a switch does.
-        nvls: whether NVLink SHARP is there and on.
-        collnet: whether CollNet is on and its plugin loaded (NCCL_COLLNET_ENABLE=1; NCCL's default is off).
-        ring, tree: graphs.
-        nvls_graph, collnet_graph: None where there is none.
+        cpu: vendor; matters only across nodes.
+        nodes: NVLink domains, or hosts.
+        nics: per node; 0 on one node.
+        link: between the GPUs of a node.
+        nvls: NVLink SHARP is available and enabled.
+        collnet: CollNet is enabled and its plugin loaded (NCCL_COLLNET_ENABLE=1; off by default).
         channels: of a communicator.
-        simple_tree: whether a node had to use the pattern TREE: all traffic of a NIC through one GPU.
-        same_channels: whether all rings visit the GPUs in one order.
+        simple_tree: a node had to use the pattern TREE, with all traffic of a NIC through one GPU.
+        same_channels: all rings visit the GPUs in the same order.
     """
 
     version: str
@@ -74,7 +62,7 @@ class Hardware:
 
     @property
     def tree_levels(self) -> int:
-        """log2 of the nodes, rounded down, as NCCL counts the levels of its trees."""
+        """floor(log2(nodes)), as NCCL counts them."""
         return self.nodes.bit_length() - 1
 
     @property
@@ -83,7 +71,7 @@ class Hardware:
 
     @property
     def column(self) -> int:
-        """Which number of a table by nodes holds: for 1, 2 or more."""
+        """Index into tables by nodes: 1, 2, or more."""
         return min(self.nodes, 3) - 1
 
 
@@ -92,7 +80,7 @@ _LEAST_TRIED = 0.49  # of the rate that was found first: the search goes no lowe
 
 
 class GpuNodes(NamedTuple):
-    """What the search looks at: GPU generation, nodes, GPUs of each, rate of a NIC in GB/s (0 on one node)."""
+    """Input of the channel search: GPU generation, nodes, GPUs per node, rate of a NIC in GB/s (0 on one node)."""
 
     gpu: Gpu
     nodes: int
@@ -118,7 +106,7 @@ def tree_graph(numbers: Constants, machine: GpuNodes) -> Graph:
 
 
 def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
-    """The channels of NVLS: None before Hopper, and for more GPUs of a node than can pull from the switch."""
+    """None before Hopper, or if a node has more GPUs than can pull from the switch."""
     search, gpus = numbers.search[machine.gpu], machine.gpus
     if not machine.from_hopper or not 2 <= gpus <= numbers.nvls["most_heads"]:
         return None
@@ -132,7 +120,7 @@ def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
 
 
 def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) -> int:
-    """Channels of a communicator: twice the ring's, and twice once more where few of them are fast."""
+    """Twice the ring's channels, doubled again across nodes from Hopper on if few and fast."""
     limits, doubled = numbers.channels, 2 * ring.channels
     if (
         machine.from_hopper
@@ -155,7 +143,7 @@ def _whole(search: ChannelSearch, machine: GpuNodes) -> Graph:
 
 
 def _nic(search: ChannelSearch, machine: GpuNodes) -> float:
-    """The highest rate of the list that a NIC reaches, PCIe considered; the list ends far below any NIC of today."""
+    """The highest listed rate that a NIC reaches through PCIe; below the list, what it reaches."""
     reached = min(machine.nic_GBps, search.nic_GBps)
     return next((rate for rate in search.across if rate <= reached * _FULL), reached)
 

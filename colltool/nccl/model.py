@@ -1,11 +1,10 @@
-"""NCCL's cost model: what it takes each algorithm and protocol to cost at a size, and which it picks.
+"""NCCL's cost model: its estimate for each algorithm and protocol at a size, and which it picks.
 
-An estimate is a latency and bytes over a bandwidth. Corrections change the bandwidth at powers of two and the latency at one
-size, so it is a line between sizes: :func:`pieces` has the lines, and crossings of them are exact (:func:`switch_points`).
+An estimate is latency plus bytes over bandwidth. Corrections change the bandwidth at powers of two and the latency at one size,
+so it is piecewise linear (:func:`pieces`) and crossings are exact (:func:`switch_points`).
 
 Bytes are M of :mod:`colltool.base.primitives`: the vector of an all-reduce, the total of an all-gather or reduce-scatter. One
-call, not a group of them; a sum, minimum or maximum of a type that NVLS reduces
-(NCCL avoids long rings for fp8, PAT for averages).
+ungrouped call; a sum, minimum or maximum of a type that NVLS reduces (NCCL avoids long rings for fp8, PAT for averages).
 
 Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoGetAlgoTime), src/enqueue.cc.
 """
@@ -27,7 +26,7 @@ from colltool.nccl.rules import rules_of
 
 
 class Piece(NamedTuple):
-    """From this size on, up to the next piece, a call takes ``a_s + b_s_per_byte·M`` seconds."""
+    """From this size up to the next piece a call takes ``a_s + b_s_per_byte·M`` seconds."""
 
     from_bytes: float
     a_s: float
@@ -35,7 +34,7 @@ class Piece(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """An algorithm under a protocol: its pieces, small sizes first; none, and the reason, where NCCL cannot run it."""
+    """An algorithm under a protocol: its pieces, ascending; empty, with a reason, if NCCL cannot run it."""
 
     algorithm: str
     protocol: str
@@ -44,14 +43,13 @@ class Combination(NamedTuple):
 
 
 class NcclEstimate(NamedTuple):
-    """What NCCL takes one call to cost.
+    """NCCL's estimate of one call.
 
     Args:
-        algorithm, protocol: as NCCL's tuner file writes them.
-        seconds: None where NCCL cannot run it; an array for an array of sizes.
-        latency_s: the part that the size does not change, within its octave.
+        algorithm, protocol: as in NCCL's tuner file.
+        seconds: None if NCCL cannot run it; an array for an array of sizes.
+        latency_s: the part independent of size within its piece.
         bandwidth_Bps: bytes over the rest of the time.
-        reason: why NCCL cannot run it, else empty.
     """
 
     algorithm: str
@@ -69,12 +67,7 @@ class SwitchPoint(NamedTuple):
 
 
 def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[NcclEstimate]:
-    """Every algorithm under every protocol, in NCCL's order of scanning.
-
-    Args:
-        on: the group.
-        primitive: one that NCCL chooses an algorithm for.
-        size: M in bytes, 1 or more; an array gives arrays.
+    """Every algorithm under every protocol, in NCCL's scanning order; ``size`` is M in bytes, or an array.
 
     Raises:
         ColltoolError: a primitive without a choice, or a size below 1 byte.
@@ -84,7 +77,7 @@ def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[NcclEsti
 
 
 def pick(on: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
-    """What NCCL runs: the least estimate, the first of equals."""
+    """NCCL's choice: the least estimate, the first of equals."""
     return picks(on, primitive, (size,))[0]
 
 
@@ -93,14 +86,14 @@ def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
 
 
 def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
-    """As :func:`pick`, for many sizes at once; a list or a flat array of them."""
+    """As :func:`pick`, for many sizes."""
     ways = [way for way in pieces(on, primitive) if way.pieces]
     return [_least(ways, float(size)) for size in sizes]
 
 
 @lru_cache(maxsize=256)
 def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
-    """The curves of all algorithms and protocols, in NCCL's order of scanning; the first piece starts at 1 byte.
+    """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1 byte on.
 
     Raises:
         ColltoolError: a primitive that NCCL has no choice for.
@@ -113,7 +106,7 @@ def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
 
 @lru_cache(maxsize=256)
 def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]:
-    """NCCL's picks over all sizes from 1 byte on, exact: where the pick changes, and to what."""
+    """NCCL's picks from 1 byte on: the exact sizes where the pick changes."""
     ways = [way for way in pieces(on, primitive) if way.pieces]
     starts = sorted({piece.from_bytes for way in ways for piece in way.pieces})
     found: list[SwitchPoint] = []
@@ -134,7 +127,7 @@ def _least(ways: Sequence[Combination], size: float) -> NcclEstimate:
 
 
 def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
-    """The lowest of straight lines between two sizes: from where, and which; the first of equals."""
+    """The lower envelope of lines between two sizes, as (from, index); the first of equals."""
     at, best = start, min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
     while at < end:
         yield at, best
@@ -184,7 +177,6 @@ def _estimate(way: Combination, size: Number) -> NcclEstimate:
 
 
 def _check(size: Number) -> None:
-    """Refuses a size that is no number of bytes from 1 on."""
     smallest, most = (size, size) if isinstance(size, float | int) else (float(size.min()), float(size.max()))
     if not (smallest >= 1 and isfinite(most)):
         raise ColltoolError(f"NCCL's model needs sizes of 1 byte or more, got {smallest!r}", argument="size")

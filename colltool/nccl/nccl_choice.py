@@ -1,4 +1,4 @@
-"""What a library would run for a call by its own cost model, beside our price of it."""
+"""What NCCL would run for a call by its own cost model, beside our price of it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,13 @@ from colltool.nccl.model import cheapest, estimates, switch_points
 from colltool.nccl.topology_inputs import check_switched, hardware_on
 
 WITH_A_MODEL = ("nccl",)
-"""Libraries whose own choice is known: their cost model and its constants."""
+"""Libraries whose cost model is known."""
 
 
 def with_library_choice(prices: Sequence[Price], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
-    """Prices of one group with what its library would pick for each.
+    """Add the library's own pick to prices of one primitive and group; unchanged if its cost model is not known.
 
-    Args:
-        prices: of one primitive; of a library without a cost model they stay as they are.
-        fabric: that they were made on; its ``library`` key gives the facts that the model needs.
-        readings: that they were made under.
-        asked: whether somebody named the library; else what is missing is a reason in the answer, and no error.
-
-    Raises:
-        ColltoolError: the model cannot be computed, and the library was asked for; says what to write.
+    ``asked``: the user named the library, so a model that cannot be computed is an error; otherwise a reason in the answer.
     """
     first = prices[0]
     if first.library is None or first.library.name not in WITH_A_MODEL:
@@ -54,7 +47,7 @@ def with_library_choice(prices: Sequence[Price], fabric: Fabric, readings: Readi
 
 
 def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
-    """Crossovers with what the library itself takes at which size, where that is known."""
+    """Add the library's own pick at each size, if known."""
     if found.library not in WITH_A_MODEL or found.primitive not in _tuned(fabric):
         return found
     try:
@@ -73,7 +66,7 @@ def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
 
 
 def _without(prices: Sequence[Price], reason: str, fabric: Fabric | None = None) -> tuple[Price, ...]:
-    """Prices that say why there is no pick; on a fabric that NCCL cannot run on at all, refused."""
+    """Give the reason why there is no pick, unless NCCL cannot run on ``fabric`` at all, which is an error."""
     if fabric is not None:
         check_switched(fabric)
     return tuple(replace(one, library=LibraryChoice(one.library.name, reason=reason)) for one in prices if one.library)
@@ -91,7 +84,7 @@ def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings) -> 
 
 
 def _priced(spec: str, one: Price, fabric: Fabric, readings: Readings) -> AlgorithmEstimate | None:
-    """The price of a pick that is not among those asked for; None where it cannot run by this fabric's numbers."""
+    """Price a pick that is not among the results; None if it cannot run with this fabric's numbers."""
     try:
         return price(fabric, one.primitive, one.bytes, one.group.spec, readings, [spec]).best
     except ColltoolError:

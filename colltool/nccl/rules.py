@@ -1,6 +1,6 @@
-"""The rules of NCCL's cost model by version: data of a version names the row that computes with its numbers.
+"""The rules of NCCL's cost model by version; a version's data names the row that computes with its numbers.
 
-A version that computes one thing differently is a row more: ``RULES["2.30"]._replace(latency_terms=...)``.
+A version that computes one thing differently is another row: ``RULES["2.30"]._replace(latency_terms=...)``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from colltool.nccl.hardware import GpuNodes, Graph, Hardware
 from colltool.nccl.tuning import LatencyTerm
 
 BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]
-"""Factors by the size in bytes from which each holds, for an algorithm under a protocol."""
+"""Factors for an algorithm under a protocol, by the size in bytes from which each holds."""
 
 
 class Rules(NamedTuple):
-    """How a version computes what is available, latency, bandwidth, their changes with size, and channels by pattern."""
+    """How a version computes availability, latency, bandwidth, their changes with size, and channels per pattern."""
 
     why_not: Callable[[Hardware, Primitive, str, str], str]
     latency_terms: Callable[[Hardware, Primitive, str, str], list[LatencyTerm]]
@@ -53,11 +53,6 @@ RULES = {
 
 
 def rules_of(numbers: Constants) -> Rules:
-    """The rules that a version's data names.
-
-    Raises:
-        ColltoolError: there is no such row.
-    """
     if numbers.rules not in RULES:
         what = f"the data of NCCL {numbers.version} names rules '{numbers.rules}', which do not exist"
         raise ColltoolError(what, where="library.version", fix=f"known rules: {', '.join(RULES)}")

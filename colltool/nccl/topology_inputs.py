@@ -1,4 +1,4 @@
-"""From a group on a fabric to the hardware that NCCL's model prices; what the fabric lacks is named, with what to write."""
+"""From a group on a fabric to the hardware that NCCL's model prices; errors name missing facts and how to state them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class _Node(NamedTuple):
 
 
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
-    """The hardware of a group, by its fabric and who is in it; all of the fabric without one.
+    """The hardware of a group (default: the whole fabric).
 
     Raises:
-        ColltoolError: a group that does not fit, or as :func:`hardware_of`.
+        ColltoolError: the group does not fit, or as :func:`hardware_of`.
     """
     found = _found_on(fabric, group)
     if isinstance(found, ColltoolError):
@@ -42,7 +42,7 @@ def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
 
 @lru_cache(maxsize=256)
 def _found_on(fabric: Fabric, group: AnyGroup) -> Hardware | ColltoolError:
-    """What is missing is kept too: every price of a fabric that lacks a fact asks again."""
+    """Caches errors too: every price on a fabric that lacks a fact asks again."""
     try:
         return hardware_of(place(fabric, group))
     except ColltoolError as error:
@@ -52,11 +52,11 @@ def _found_on(fabric: Fabric, group: AnyGroup) -> Hardware | ColltoolError:
 def hardware_of(placed: PlacedGroup) -> Hardware:
     """The hardware of a group.
 
-    Nodes are NVLink domains: those of the innermost tier where it is a star, else every rank is one. A node has the NICs that
-    ``sizing`` counts, at most ``ports`` for each of the group's ranks; the rate of one is the bandwidth of the next tier.
+    Nodes are NVLink domains: those of the innermost tier if it joins accelerators, else each rank is one. A node has the NICs
+    that ``sizing`` counts, at most ``ports`` per rank of the group; each has the bandwidth of the next tier.
 
     Raises:
-        ColltoolError: NCCL does not run on the fabric, there is no data of its version, or facts are missing.
+        ColltoolError: NCCL does not run on the fabric, there is no data for its version, or facts are missing.
     """
     fabric = placed.fabric
     check_switched(fabric)
@@ -96,9 +96,9 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
 
 
 def _of_members(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
-    """The facts of a node as a group meets them that has some of its ranks: their part of the NICs, and of the channels.
+    """Scale a node's NICs and channels to the ranks of it that are in the group.
 
-    NCCL searches anew for the ranks of a communicator; channels that somebody gave are of whole nodes.
+    NCCL searches anew for the ranks of a communicator, but channels given by the user are for whole nodes.
     """
     whole, own = placed.fabric.tiers[0].endpoints, placed.ranks_per_node
     if placed.nodes == 1 or capabilities_of(placed.fabric.tiers[0]).joins != "accelerators" or own == whole:
@@ -119,7 +119,7 @@ def _fewer(given: LibraryChannels, part: Callable[[int | None], int | None]) -> 
 
 
 def check_switched(fabric: Fabric) -> None:
-    """NCCL's model knows switched fabrics alone.
+    """NCCL's model only covers switched fabrics.
 
     Raises:
         ColltoolError: a tier is a lattice or a full mesh.
@@ -184,7 +184,7 @@ def _wanted(facts: LibraryFacts, name: str) -> bool:
 
 
 def _not_derived(facts: LibraryFacts, node: _Node, numbers: Constants) -> str:
-    """What machine it is whose channels the rules of ``graphs`` do not give; empty where they do."""
+    """The kind of machine whose channels cannot be derived; empty if they can."""
     search = numbers.search.get(facts.gpu) if facts.gpu else None
     if search is None or facts.link == "pci":
         return f"GPUs of {facts.gpu} joined by {'PCIe' if facts.link == 'pci' else 'NVLink'}"

@@ -1,7 +1,7 @@
-"""What NCCL takes for the bandwidth (bytes of the call over its time, GB/s) and latency (us) of an algorithm under a protocol.
+"""NCCL's bandwidth (bytes of the call over its time, GB/s) and latency (us) for an algorithm under a protocol.
 
-P ranks on N nodes, p = P/N on each; hop and net are the latencies of a hop inside a node and between nodes.
-Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime).
+P ranks on N nodes, p = P/N on each; hop and net are the latencies of a hop inside a node and between nodes. Source: NCCL 2.30.7,
+src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from colltool.nccl.hardware import Graph, Hardware
 
 
 def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
-    """The bandwidth of a call before corrections by size, of a way that is enabled.
+    """The bandwidth of a call before corrections by size.
 
-    The channels' bandwidth, less what the protocol, limits a channel and the pattern take; then what the schedule makes of it:
-    P/steps of rings and NVLS, half of trees and CollNet; all of it for an all-gather or reduce-scatter by another than a ring.
+    From that of the channels: P/steps for rings and NVLS all-reduce, half for tree and CollNet all-reduce, all of it for an
+    all-gather or reduce-scatter by anything but a ring.
     """
     bus = bus_GBps(on, primitive, algorithm, protocol)
     if algorithm == "ring":
@@ -27,7 +27,7 @@ def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol:
 
 
 def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
-    """The bandwidth of the channels, less what the protocol, limits of a channel and the pattern take."""
+    """The bandwidth of the channels, less what the protocol, per-channel limits and the pattern cost."""
     match algorithm:
         case "ring":
             return _ring_GBps(on, protocol)
@@ -46,7 +46,7 @@ def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) 
 
 
 def _channels_GBps(on: Hardware, graph: Graph) -> float:
-    """All channels; up to two nodes at their rate inside."""
+    """All channels; at their inside rate on up to two nodes."""
     return graph.channels * (graph.inside_GBps if on.nodes <= 2 else graph.across_GBps)
 
 
@@ -108,11 +108,11 @@ class LatencyTerm(NamedTuple):
 
 
 def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> list[LatencyTerm]:
-    """What the latency of one call is made of, before the ring's plateau.
+    """The terms of one call's latency, before the ring's plateau.
 
-    - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) of an all-reduce, P-1 of the others, between
-      2(N-1) or N-1, host what the CPU adds to a step across nodes. A broadcast or reduce streams: one hop where all rings visit
-      the GPUs in one order; else every hop, under Simple a tree's.
+    - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) for an all-reduce, else P-1; between 2(N-1) or
+      N-1; host: what the CPU adds to a step across nodes. A broadcast or reduce streams: one hop if all rings visit the GPUs in
+      the same order, else every hop (under Simple a tree's).
     - tree: base + 2·((p-1)·hop + log2(N)·net), the logarithm rounded down: a chain in the node, a tree of nodes.
     - collnet_direct: 2·(min(1, p-1)·hop + 0.4·(p-1)) + net; collnet_chain: 2·(p-1)·hop + net.
     - nvls: hop, and net across nodes; nvls_tree: hop + 2·log2(N)·net.
@@ -159,14 +159,14 @@ def _hops(on: Hardware, algorithm: str, protocol: str) -> _Hops:
 
 
 def ring_steps(on: Hardware, primitive: Primitive) -> int:
-    """Messages of a ring, one after the other, as NCCL counts them: 2(P-1), P-1, and P of a broadcast or reduce."""
+    """Consecutive messages of a ring as NCCL counts them: 2(P-1), P-1, and P for a broadcast or reduce."""
     if primitive in (BC, REDUCE):
         return on.ranks
     return (on.ranks - 1) * (2 if primitive is AR else 1)
 
 
 def _net(on: Hardware, algorithm: str, protocol: str) -> float:
-    """A hop between nodes; of a rank alone on its node a tree's, for it hides nothing."""
+    """A hop between nodes; with one rank per node a tree's, which hides nothing."""
     return on.constants.hop_us("net", "tree" if on.ranks_per_node == 1 else algorithm, protocol)
 
 
@@ -191,7 +191,7 @@ def _rooted(on: Hardware, protocol: str) -> LatencyTerm:
 
 
 def corrections(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
-    """What is left of the bandwidth from each size on: of an all-reduce by trees; by NVLSTree on Blackwell with an x86."""
+    """Bandwidth factors by size, for all-reduce by trees, and by NVLSTree on Blackwell with x86 hosts."""
     table = on.constants.size_correction
     nvls_too = algorithm == "nvls_tree" and on.gpu == "blackwell" and on.constants.cpu[on.cpu].x86
     if primitive is not AR or not (algorithm == "tree" or nvls_too):
@@ -202,7 +202,7 @@ def corrections(on: Hardware, primitive: Primitive, algorithm: str, protocol: st
 
 
 def plateau(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
-    """From which size on a ring's latency is how many times as long: an all-reduce under Simple across nodes."""
+    """Latency factors by size, for a ring all-reduce under Simple across nodes."""
     if (primitive, algorithm, protocol) != (AR, "ring", "simple") or on.nodes == 1:
         return {}
     limit = on.constants.plateau
