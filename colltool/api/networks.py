@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from colltool.api.arguments import AnyShape
@@ -212,6 +214,18 @@ def _matrix(matrix: Any) -> Any:
     return matrix
 
 
+def _vectors_of(values: Any) -> Vectors:
+    if isinstance(values, str) and values == "example":
+        return "example"
+    try:
+        vectors = [[float(one) for one in vector] for vector in values]
+        if not isinstance(values, str | bytes | Mapping) and all(map(isfinite, chain(*vectors))):
+            return vectors
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise wrong(values, "values", "a vector of numbers for each rank", "give [[1, 2], [3, 4]] on two ranks, or example")
+
+
 def verify(
     fabrics: AnyFabric | Sequence[AnyFabric],
     primitive: Primitive | str | None = None,
@@ -249,11 +263,11 @@ def verify(
     primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
     size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone, shape)
     pieces = None if segments is None else count_of(segments, "segments")
-    steps = flag_of(trace, "trace")
-    if values and not steps:
+    steps, vectors = flag_of(trace, "trace"), _vectors_of(values)
+    if vectors and not steps:
         raise ColltoolError("are shown step by step", argument="values", fix=f"add {given('trace', True)}")
     found = [
-        run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=values)
+        run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=vectors)
         for fabric in map(fabric_of, several_of(fabrics))
     ]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))

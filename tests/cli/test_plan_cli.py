@@ -144,7 +144,7 @@ def test_hiding_where_nothing_can_stands_in_its_line(run: Any, folder: Path) -> 
 def test_a_value_of_the_job_is_not_one_of_the_fabric(run: Any, folder: Path, typed: str) -> None:
     done = run(*PLAN, "--set", typed)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"error: --set: {typed.partition('.')[0]} is of a job, not of the fabric\n  write --job-set {typed}\n"
+    assert done.err == f"error: --set: {typed.partition('.')[0]} is of the job, not of the fabric\n  write --job-set {typed}\n"
     assert "unknown tier 'layout'" in run(*PLAN, "--set", "layout.alpha=1us").err  # as of a tier of that name
 
 

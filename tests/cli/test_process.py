@@ -102,7 +102,9 @@ def test_a_closed_pipe_is_no_error(args: tuple[str, ...]) -> None:
 def test_head(folder: Path) -> None:
     line = f"{sys.executable} -m colltool ladder | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.splitlines() == ["ladder n512, 16MB per rank", "0"]
+    first, code = done.stdout.splitlines()
+    assert first.startswith("Fastest: in-network on star512")
+    assert code == "0"
     assert done.stderr == ""
 
 
