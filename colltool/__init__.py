@@ -5,7 +5,7 @@
 
 TYPE_CHECKING = False  # what typing calls so; importing it would cost more than all of this file
 
-__version__ = "0.8.0"
+__version__ = "0.9.0"
 _HOMES = {
     "api.prices": ("breakdown", "crossover", "explain", "price", "price_list"),
     "api.comparisons": ("compare", "compare_sensitivity", "diff", "ladder", "sensitivity", "sweep"),

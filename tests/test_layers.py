@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -210,6 +211,28 @@ def test_every_floor_is_used() -> None:
 def test_no_room_has_the_name_of_a_public_function() -> None:
     """Importing the room would put the module in the function's place."""
     assert not {name.split(".")[1] for name in MODULES if "." in name} & set(colltool.__all__)
+
+
+MOST_ROOMS, MOST_ARROWS = 24, 140
+
+
+def test_the_house_can_be_kept_in_mind() -> None:
+    """Rooms are the packages and modules right below colltool; an arrow is a room that imports another."""
+    room = {module: ".".join(module.split(".")[:2]) for module in MODULES}
+    arrows = {
+        (room[module], room[name])
+        for module in MODULES
+        for name, _ in imports(TREES[module])
+        if name in room and room[name] != room[module]
+    }
+    assert len(set(room.values())) <= MOST_ROOMS
+    assert len(arrows) <= MOST_ARROWS
+
+
+def test_no_class_name_stands_twice() -> None:
+    """Private or public: whoever searches for a name finds one class."""
+    found = Counter(node.name.lstrip("_") for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert not [name for name, times in found.items() if times > 1]
 
 
 def test_streams_belong_to_the_command_line() -> None:
