@@ -99,7 +99,8 @@ def test_every_rank_count_has_a_price(name: str, primitive: Primitive) -> None:
 def test_every_reading_has_a_price(name: str, primitive: Primitive) -> None:
     where = FABRICS[name]
     counts = some_ranks(where)
-    first = list(FABRICS).index(name) + list(Primitive).index(primitive)  # a third each: every fabric and every primitive meets them all
+    # A third of the readings each: every fabric and every primitive meets them all.
+    first = list(FABRICS).index(name) + list(Primitive).index(primitive)
     for number, model in enumerate((READINGS + OTHERS)[first % 3 :: 3]):
         check(where, primitive, where.ranks if number % 2 else counts[number % len(counts)], 1e6, model)
 
