@@ -37,10 +37,10 @@ def _error(best: r.Ranked) -> str:
     close = [one for one in price.leading if one is not row and float(one.total_s) <= float(row.total_s) * (1 + error)]
     off = off_by([error])
     if not close:
-        return f"{off}; the next is further behind." if len(price.leading) > 1 else f"{off}."
+        return f"{off}; the runner-up is further behind." if len(price.leading) > 1 else f"{off}."
     names = [r.named(price, one) for one in close]
     who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    return f"{off}: {who} may be as fast."
+    return f"{off}; {who} may be as fast."
 
 
 _TURNS = {
@@ -59,4 +59,4 @@ def _turns(row: AlgorithmEstimate) -> str:
 def off_by(errors: Iterable[float]) -> str:
     """The median error of prices or the range of several, without a full stop."""
     low, high = (whole_percent(end(errors)) for end in (min, max))
-    return f"Such prices are {low if low == high else f'{low[:-1]} to {high}'} off in the median"
+    return f"Median error of such prices: {low if low == high else f'{low[:-1]} to {high}'}"

@@ -41,7 +41,7 @@ def test_a_price_fits_one_screen(run: Any) -> None:
     out = run(*NVL).out
     assert len(out.splitlines()) <= 24
     assert out.startswith("NVLSTree: ")
-    assert "off in the median" in " ".join(out.split())
+    assert "Median error of such prices" in " ".join(out.split())
     assert "with SHARP (NCCL_COLLNET_ENABLE=1): " in out
     assert "--library all" in out
 

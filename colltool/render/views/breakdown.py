@@ -50,7 +50,7 @@ _PHASE = (
     number("n_alpha", "n_alpha", format_count, 9, get=lambda one: one.phase.n_alpha),
     number("n_beta", "n_beta", format_count, 10, get=lambda one: one.phase.n_beta),
     number("alpha_s", "alpha", format_time, 2, get=lambda one: float(one.phase.alpha_s)),
-    number("bandwidth_s", "BW", format_time, 1, get=lambda one: float(one.phase.bandwidth_s)),
+    number("bandwidth_s", "bandwidth", format_time, 1, get=lambda one: float(one.phase.bandwidth_s)),
     number("eta_alpha", "eta_a", format_count, 11, get=lambda one: one.phase.eta_alpha),
     number("eta_beta", "eta_b", format_count, 12, get=lambda one: one.phase.eta_beta),
     number("share", "of total", whole_percent, get=lambda one: float(one.phase.total_s / one.row.total_s)),
@@ -83,9 +83,7 @@ _LINKS = (
 def links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> list[Block]:
     """Alpha, bandwidth and eta of each tier, recovered from the phases of rows."""
     found = dict.fromkeys(_link(phase) for row in rows for phase in row.phases)
-    return [
-        Table(_LINKS, tuple(found), None, "each tier's own numbers; prices divide BW by 1/eta and multiply alpha by eta", first)
-    ]
+    return [Table(_LINKS, tuple(found), None, "each tier's own numbers; a price multiplies alpha and BW by their eta", first)]
 
 
 def _link(phase: PhaseCost) -> _Link:

@@ -37,7 +37,7 @@ def known_error(result: Plan) -> str:
         off = percent(result.measured_error, sign="+")
         return f"{off} off the measured step" if result.anchor is None else f"as measured; compute as modelled is {off} off"
     found = _against(result)
-    return f"{found[1]} published runs like it: {percent(found[0])} off, median" if found else ""
+    return f"{found[1]} published runs like it: median error {percent(found[0])}" if found else ""
 
 
 def _against(result: Plan) -> tuple[float, int, bool] | None:
