@@ -41,7 +41,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.progress import followed
 from colltool.base.result import Result
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.group_spec import GroupSpec, tiers_spanned
 from colltool.estimate.groups import place
 from colltool.estimate.library_selection import library_of
 from colltool.estimate.placement import everybody
@@ -196,4 +196,4 @@ def _as_it_is(fabric: Fabric, _: Sequence[str]) -> Fabric:
 def _error(ground: PriceBasis | None, size: float) -> float:
     if ground is None:
         return 0.0
-    return model_error(size, measured=ground.protocols, several_tiers=sum(count > 1 for count in ground.group) > 1)
+    return model_error(size, measured=ground.protocols, several_tiers=tiers_spanned(ground.group) > 1)

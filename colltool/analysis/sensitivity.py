@@ -27,7 +27,6 @@ from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.fabric.variants import Place, with_values
 
 SAMPLES, SEED = 100_000, 1
-MOST_SAMPLES = 1_000_000
 MOST_DRAWN = 10_000_000  # numbers times samples: draws take 80 MB, pricing seconds
 AT_ONCE = 1 << 18  # draws priced at once, where numbers are many: a price holds several arrays for each
 NOTHING = 1e-9  # relative to a time: less is rounding noise

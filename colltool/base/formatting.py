@@ -190,3 +190,8 @@ def _significant(number: float, digits: int) -> str:
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(number))))
     text = f"{number:.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def sentence(text: str) -> str:
+    """With a capital letter at its start; names inside keep theirs."""
+    return text[:1].upper() + text[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from colltool.base.formatting import Shape, ordinal, shape_text
@@ -29,8 +30,9 @@ AnyGroup = GroupSpec | int | None
 """A group, or the number of its consecutive ranks."""
 
 
-def who_of(group: AnyGroup) -> GroupSpec:
-    return group if isinstance(group, GroupSpec) else GroupSpec(group)
+def tiers_spanned(per_domain: Iterable[int]) -> int:
+    """How many tiers carry traffic of a group: those with more than one member per domain."""
+    return sum(count > 1 for count in per_domain)
 
 
 class GroupPlacement(NamedTuple):

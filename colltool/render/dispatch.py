@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv", "markdown", "html")
 
 
-def subject_of(result: Any) -> View:
+def view_of(result: Any) -> View:
     """The view of a result's type."""
     kind = type(result)
     name = getattr(kind, "subject", None)
     if name is None:
         raise TypeError(f"{kind.__name__} is no result of colltool")
-    subjects: dict[type, View] = import_module(f"colltool.render.views.{name}").VIEWS
-    return subjects[kind]
+    views: dict[type, View] = import_module(f"colltool.render.views.{name}").VIEWS
+    return views[kind]
 
 
 def blocks(result: Any) -> list[Block]:
-    return subject_of(result).blocks(result)
+    return view_of(result).blocks(result)
 
 
 def document(result: Any) -> Document:
     """A result as plain JSON values: seconds, bytes, bytes/s, at full precision."""
-    subject = subject_of(result)
-    return {"schema": f"colltool.{subject.schema}/1", "colltool": __version__} | subject.document(result)
+    view = view_of(result)
+    return {"schema": f"colltool.{view.schema}/1", "colltool": __version__} | view.document(result)
 
 
 def table(result: Any) -> Table:
     """A result's main table, with all columns and rows."""
-    return subject_of(result).table(result)
+    return view_of(result).table(result)
 
 
 def columns(result: Any) -> dict[str, list[Any]]:
@@ -57,7 +57,7 @@ def columns(result: Any) -> dict[str, list[Any]]:
 
 def summary(result: Any) -> str:
     """The answer in a line or two, safe to print."""
-    return printable_lines(subject_of(result).summary(result))
+    return printable_lines(view_of(result).summary(result))
 
 
 def fragment(result: Any) -> str:
@@ -86,7 +86,7 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
     if form == "csv":
         (main,) = choose([table(result)], names, form)
         return to_csv(main)  # type: ignore[arg-type]
-    if form == "html" and (page := subject_of(result).page) is not None:
+    if form == "html" and (page := view_of(result).page) is not None:
         if names:
             raise ColltoolError("a page has the columns that fit", argument="columns", fix=f"leave {given('columns')} out")
         return page(result)

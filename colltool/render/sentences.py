@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from colltool.analysis.basis import model_error
-from colltool.base.formatting import format_rate, format_time, whole_percent
+from colltool.base.formatting import format_rate, format_time, sentence, whole_percent
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.group_spec import tiers_spanned
 from colltool.estimate.results import Price
 from colltool.render import estimate_columns as r
 
@@ -17,16 +18,12 @@ def answer(best: r.Ranked) -> str:
     return " ".join(filter(None, (f"{said}. {sentence(r.heading(price))}.", _error(best), _turns(row))))
 
 
-def sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def error_of(row: AlgorithmEstimate, price: Price) -> float | None:
     """The median error of such a price, as a share; None for an ideal one."""
     if price.mode == "ideal":
         return None
-    tiers = sum(count > 1 for count in price.group.per_domain)
-    return model_error(float(price.bytes), measured=bool(row.protocol), several_tiers=tiers > 1)
+    several = tiers_spanned(price.group.per_domain) > 1
+    return model_error(float(price.bytes), measured=bool(row.protocol), several_tiers=several)
 
 
 def _error(best: r.Ranked) -> str:

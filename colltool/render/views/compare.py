@@ -16,6 +16,7 @@ from colltool.base.formatting import (
     format_time,
     percent,
     plain_number,
+    sentence,
     title_size,
     whole_bytes,
 )
@@ -23,7 +24,6 @@ from colltool.render.blocks import Block, Column, Headline, Lines, Table, label,
 from colltool.render.estimate_columns import readings_block, running
 from colltool.render.estimate_fields import model_field
 from colltool.render.grounds import ground_block, ground_field, ground_summary, held_lines
-from colltool.render.sentences import sentence
 from colltool.render.view import Document, View
 
 _WHERE = (

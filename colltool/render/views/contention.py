@@ -7,10 +7,18 @@ from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
-from colltool.base.formatting import counted, format_bytes, format_count, format_factor, format_rate, format_time, whole_bytes
+from colltool.base.formatting import (
+    counted,
+    format_bytes,
+    format_count,
+    format_factor,
+    format_rate,
+    format_time,
+    sentence,
+    whole_bytes,
+)
 from colltool.congestion.results import Contention, GroupCost, LayoutEta, LinkLoad
 from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips, Table, label, number
-from colltool.render.sentences import sentence
 from colltool.render.view import Document, Overrides, View, fields, on_fabric, set_field, set_text
 
 MOST_GROUPS = 20  # the slowest; CSV and JSON have all

@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.errors import given, said
-from colltool.base.formatting import format_bytes
+from colltool.base.formatting import format_bytes, sentence
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
 from colltool.render.estimate_fields import under
-from colltool.render.sentences import sentence
 from colltool.render.view import Document, View, fields, group_columns, group_field, on_fabric, set_field, set_text
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")

@@ -10,6 +10,7 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     percent,
+    sentence,
     short_percent,
     size_text,
     whole_bytes,
@@ -99,7 +100,7 @@ def answer(result: Diagnosis) -> str:
         bar = " or ".join(short_percent(bar) for bar in sorted({one.bar for one in result.series}))
         return f"Healthy: {len(result.series)} series reach at least {bar} of what {where} should."
     what = _reached(main)
-    what = f"{what[0].upper()}{what[1:]} ({where})."
+    what = f"{sentence(what)} ({where})."
     more = len(result.findings) - 1
     also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}." if more else ""
     if not main.causes:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from colltool.base.formatting import format_bytes, format_length, format_rate, format_size, format_time, whole_bytes
+from colltool.base.formatting import format_bytes, format_length, format_rate, format_size, format_time, sentence, whole_bytes
 from colltool.base.primitives import least_n_beta
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.explain import AlgorithmExplanation, CableDelay, Explanation, NcclEstimateParts
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import readings_block, slow_words
 from colltool.render.estimate_fields import model_field, row_fields
-from colltool.render.sentences import sentence
 from colltool.render.view import Document, View, fields, group_columns, group_field, on_fabric, set_field, set_text
 
 _SAME = 1e-9

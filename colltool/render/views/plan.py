@@ -15,6 +15,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
+from colltool.estimate.group_spec import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
 from colltool.render.views.job import numbers_text
@@ -113,7 +114,7 @@ def slow_tier(result: Plan) -> str | None:
     by_tier: dict[str, float] = {}
     unsure = 0.0
     for sent in (one.sent for one in result.collectives if one.paces):
-        if sum(count > 1 for count in sent.cost.per_domain) > len(sent.cost.busy):
+        if tiers_spanned(sent.cost.per_domain) > len(sent.cost.busy):
             unsure += sent.exposed_s
         else:
             by_tier[sent.cost.wire] = by_tier.get(sent.cost.wire, 0.0) + sent.exposed_s

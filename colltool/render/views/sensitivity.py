@@ -6,13 +6,12 @@ from colltool.analysis.break_even import BreakEven
 from colltool.analysis.contest import Beats, Contest, ContestSide
 from colltool.analysis.outcomes import SAME
 from colltool.analysis.sensitivity import Sensitivity
-from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, title_size, whole_bytes
+from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, sentence, title_size, whole_bytes
 from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import readings_block, running
 from colltool.render.estimate_fields import model_field
 from colltool.render.grounds import ground_block, ground_field, ground_summary
-from colltool.render.sentences import sentence
 from colltool.render.view import Document, View, group_field, on_fabric, set_field
 
 _RATES, _TIMES = ("bandwidth", "local_copy"), ("alpha", "alpha_switch", "post", "launch_overhead")

@@ -9,12 +9,11 @@ from typing import Any
 from colltool.analysis.axes import SweepAxis
 from colltool.analysis.grid import Cell
 from colltool.analysis.sweep import OWN_AXES, At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
-from colltool.base.formatting import counted, format_rate, format_time, title_size, whole_bytes, whole_percent
+from colltool.base.formatting import counted, format_rate, format_time, sentence, title_size, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, label, number
 from colltool.render.estimate_columns import NONE_RUNS, readings_block, running
 from colltool.render.estimate_fields import model_field
 from colltool.render.grounds import ground_block, ground_field, held_lines
-from colltool.render.sentences import sentence
 from colltool.render.view import Document, View, fields, on_fabric, set_field, set_text
 
 _MOST_ROWS = 12  # of the default view

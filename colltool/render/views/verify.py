@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from colltool.base.formatting import counted, format_count, format_time, ordinal
+from colltool.base.formatting import counted, format_count, format_time, ordinal, sentence
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
-from colltool.render.sentences import sentence
 from colltool.render.view import Document, Overrides, View, fields, group_columns, group_field, set_field, set_text
 from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
 from colltool.verification.results import COUNTS_ONLY, VERDICTS, Verification, Verified
