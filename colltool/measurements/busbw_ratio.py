@@ -13,7 +13,6 @@ from colltool.base.units import MAX_SIZE
 
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
 _MOST_RANKS = 10**7
-
 RANKS_N = either(shell="--ranks N", python="ranks=N")
 SAY_RANKS = f"say how many: {RANKS_N}"
 
@@ -108,8 +107,16 @@ def check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | No
             return
         for other in Primitive:
             fitting = [one for one in sharp if _fits(other, one, count)]
-            if 2 * len(fitting) > len(sharp):
-                raise _refusal(stated, min(fitting, key=lambda one: one.high - one.low), count)
+            if 2 * len(fitting) <= len(sharp):
+                continue
+            one = min(fitting, key=lambda one: one.high - one.low)
+            others = [other for other in Primitive if _fits(other, one, count)]
+            counts = {found.spoken for other in others for found in evidence(other, [one])}
+            on = f" on {count} ranks" if count else f" on {counts.pop()} ranks" if len(counts) == 1 else ""
+            spoken, names = (" or ".join(words) for words in ((one.spoken for one in others), (f'"{one}"' for one in others)))
+            what = f"busbw/algbw is {(one.low + one.high) / 2:.3g}: that is {spoken}{on}, not {stated.spoken}"
+            fix = either(shell=f"--collective {' or '.join(others)}", python=f"primitive={names}")
+            raise ColltoolError(what, where=one.where, fix=fix)
 
 
 def _fits(primitive: Primitive, one: Ratio, ranks: int | None) -> bool:
@@ -117,19 +124,9 @@ def _fits(primitive: Primitive, one: Ratio, ranks: int | None) -> bool:
     return one.low * (1 - _RATIO_SLACK) <= most and one.high * (1 + _RATIO_SLACK) >= least
 
 
-def _refusal(stated: Primitive, one: Ratio, ranks: int | None) -> ColltoolError:
-    others = [other for other in Primitive if _fits(other, one, ranks)]
-    counts = {found.spoken for other in others for found in evidence(other, [one])}
-    on = f" on {ranks} ranks" if ranks else f" on {counts.pop()} ranks" if len(counts) == 1 else ""
-    spoken = " or ".join(other.spoken for other in others)
-    what = f"busbw/algbw is {(one.low + one.high) / 2:.3g}: that is {spoken}{on}, not {stated.spoken}"
-    names = " or ".join(f'"{other}"' for other in others)
-    fix = either(shell=f"--collective {' or '.join(others)}", python=f"primitive={names}")
-    return ColltoolError(what, where=one.where, fix=fix)
-
-
 _DIGITS = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?")
 _LONGEST = 40  # characters of a number that a program prints
+_MOST_VALUES = 40  # of a row of any benchmark; what is wider is no row
 _PLAIN = 20
 _HALVES = tuple(0.5 * 10.0**-digits for digits in range(_PLAIN + 1))
 
@@ -194,13 +191,6 @@ def looks_like_a_row(text: str) -> bool:
     words = text.split(None, _MOST_VALUES)
     if not 4 <= len(words) <= _MOST_VALUES:
         return False
-    numbers = sum(_like_a_number(word) for word in words)
-    return numbers >= max(4, len(words) // 2)
-
-
-_MOST_VALUES = 40  # of a row of any benchmark; what is wider is no row
-
-
-def _like_a_number(word: str) -> bool:
-    # most words are none, and the first character tells that cheaply
-    return (word[0] in "+-.0123456789" and rounding_interval(word) is not None) or word == "N/A"
+    # most words are no numbers, and the first character tells that cheaply
+    likely = (word for word in words if word == "N/A" or word[0] in "+-.0123456789")
+    return sum(word == "N/A" or rounding_interval(word) is not None for word in likely) >= max(4, len(words) // 2)

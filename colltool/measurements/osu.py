@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.measurements.busbw_ratio import SAY_RANKS, UnusableRow, looks_like_a_row, message_size, positive_time
-from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, agree, clean
+from colltool.measurements.series import Format, Log, Note, ParsedLog, Record, UserHints, agree, clean
 
 # By the title without spaces and hyphens. A reduce-scatter's size is what a rank sends in all, as in nccl-tests.
 _TITLES = {
@@ -26,7 +26,6 @@ _TITLES = {
 }
 _MOST_VALUES = 20  # of a row
 _PER_PEER = (AG, A2A)  # their size is per rank, ours the total
-
 _SIGN = re.compile(rb"# {0,9}OSU [^\n]{0,100}Test")
 _TITLE = re.compile(r"# ?OSU (?:(MPI|[A-Za-z]*CCL)[\w-]*[ _]+)?(.{0,80}?) ?Test(?: v?(\d[\w.]*))?$")  # one space in a row
 _NAMES = re.compile(r"# *(Size\b.*\(us\).*)")
@@ -54,11 +53,18 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
     notes: list[Note] = []
     unusable: list[ColltoolError] = []
     for test in _tests(log, notes):
-        primitive = _primitive(test)
+        title, latency, rest = test.title.partition("Latency")
+        primitive = _TITLES.get(re.sub(r"[\s_-]", "", title).lower()) if latency and not rest.strip() else None
         if primitive is None or not test.names:
-            error = _not_a_latency(test, f"{log.file}:{test.line}", named=primitive is not None)
-            unusable.append(error)
-            notes += [Note(error.what, log.file, number) for number, _ in test.rows]
+            what = (
+                "an OSU test without its column names"
+                if primitive is not None
+                else f"'OSU {test.title} Test' is not the latency of a modelled primitive"
+            )
+            known = f"known: {', '.join(title for title in _TITLES if title)}"
+            fix = "keep the line '# Size  Avg Latency(us)'" if primitive is not None else known
+            unusable.append(ColltoolError(what, where=f"{log.file}:{test.line}", fix=fix))
+            notes += [Note(what, log.file, number) for number, _ in test.rows]
         elif test.rows:
             timings += _timings(test, primitive, log.file, stated, notes)
         else:
@@ -69,13 +75,6 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
         raise unusable[0]
     where = f"{log.file}:{notes[0].line if notes else 1}"
     raise ColltoolError("an OSU log without rows", where=where, fix="the run was cut short or failed; run it again")
-
-
-def _not_a_latency(test: _Test, where: str, *, named: bool) -> ColltoolError:
-    if named:
-        return ColltoolError("an OSU test without its column names", where=where, fix="keep the line '# Size  Avg Latency(us)'")
-    what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
-    return ColltoolError(what, where=where, fix=f"known: {', '.join(title for title in _TITLES if title)}")
 
 
 def _tests(log: Log, notes: list[Note]) -> Iterator[_Test]:
@@ -102,12 +101,6 @@ def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> 
         test.rows.append((number, text))
     elif looks_like_a_row(text):
         notes.append(Note("garbled: no row of this table", file, number))
-
-
-def _primitive(test: _Test) -> Primitive | None:
-    title, latency, rest = test.title.partition("Latency")
-    key = re.sub(r"[\s_-]", "", title).lower()
-    return _TITLES.get(key) if latency and not rest.strip() else None
 
 
 def _timings(test: _Test, primitive: Primitive, file: str, stated: UserHints, notes: list[Note]) -> list[Record]:

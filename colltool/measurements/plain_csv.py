@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from colltool.base.errors import ColltoolError, ManyErrors, given
+from colltool.base.formatting import counted
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.base.units import parse_size
 from colltool.measurements.busbw_ratio import RANKS_N
-from colltool.measurements.log import MAX_LINE, Format, Log, Note, ParsedLog, Record, UserHints, agree
+from colltool.measurements.series import MAX_LINE, Format, Log, Note, ParsedLog, Record, UserHints, agree
 
 _MOST_ERRORS, _MOST_KINDS = 20, 1000
 _COLUMNS = {
@@ -48,50 +49,34 @@ def read(log: Log, stated: UserHints) -> ParsedLog:
     at, header = _header(log)
     table = _CsvTable(header, f"{log.file}:{at}", log.file, stated)
     timings: list[Record] = []
-    mistakes = _Mistakes()
+    mistakes: dict[str, tuple[ColltoolError, int]] = {}  # the first row of each kind, and how many rows have it
     for number, cells in _records(log, at, table.separator):
         table.same_machine(cells, number)
         try:
             timing = table.timing(cells, number)
         except ColltoolError as error:
-            mistakes.add(error, f"{log.file}:{number}")
+            kind = _NUMBER.sub("0", error.what)  # quoted numbers do not tell kinds apart
+            if kind not in mistakes and len(mistakes) > _MOST_KINDS:
+                kind = next(reversed(mistakes))
+            first, count = mistakes.get(kind, (ColltoolError(error.what, where=f"{log.file}:{number}", fix=error.fix), 0))
+            mistakes[kind] = first, count + 1
             continue
         timings += [timing] if timing else []
     if mistakes:
-        raise mistakes.error()
+        raise _refused(list(mistakes.values()))
     if not timings:
         raise ColltoolError("no rows below the header", where=f"{log.file}:{at}", fix=_EXAMPLE)
     return ParsedLog(tuple(timings), tuple(table.notes))
 
 
-class _Mistakes:
-    """The first row of each kind of mistake, and how many rows have it; quoted numbers do not tell kinds apart."""
-
-    def __init__(self) -> None:
-        self.kinds: dict[str, tuple[ColltoolError, int]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.kinds)
-
-    def add(self, error: ColltoolError, where: str) -> None:
-        kind = _NUMBER.sub("0", error.what)
-        if kind not in self.kinds and len(self.kinds) > _MOST_KINDS:
-            kind = next(reversed(self.kinds))
-        first, count = self.kinds.get(kind, (ColltoolError(error.what, where=where, fix=error.fix), 0))
-        self.kinds[kind] = first, count + 1
-
-    def error(self) -> ColltoolError:
-        found = [_counted(first, count - 1) for first, count in self.kinds.values()]
-        if len(found) == 1:
-            return found[0]
-        more = len(found) - _MOST_ERRORS
-        rest = ColltoolError(f"and {more} more mistakes", fix="correct these first")
-        return ManyErrors(found[:_MOST_ERRORS] + ([rest] if more > 0 else []))
-
-
-def _counted(first: ColltoolError, more: int) -> ColltoolError:
-    rows = f" (and {more} more row{'s' * (more > 1)})" if more else ""
-    return ColltoolError(first.what + rows, where=first.where, fix=first.fix)
+def _refused(mistakes: list[tuple[ColltoolError, int]]) -> ColltoolError:
+    found = []
+    for first, rows in mistakes:
+        more = f" (and {counted(rows - 1, 'more row')})" if rows > 1 else ""
+        found.append(ColltoolError(first.what + more, where=first.where, fix=first.fix))
+    if (beyond := len(found) - _MOST_ERRORS) > 0:
+        found[_MOST_ERRORS:] = [ColltoolError(f"and {beyond} more mistakes", fix="correct these first")]
+    return found[0] if len(found) == 1 else ManyErrors(found)
 
 
 def _header(log: Log) -> tuple[int, str]:
@@ -165,27 +150,34 @@ class _CsvTable:
 
     def timing(self, cells: list[str], number: int) -> Record | None:
         if len(cells) != len(self.names):
-            raise ColltoolError(
-                f"{len(cells)} cells under {len(self.names)} columns", fix="give every column a cell, quote cells with separators"
-            )
+            fix = "give every column a cell, quote cells with separators"
+            raise ColltoolError(f"{len(cells)} cells under {len(self.names)} columns", fix=fix)
         self._check_commas(cells)
         primitive, ranks = self._primitive(cells), self._count(cells, "ranks", self.stated.ranks, 2)
         nodes = self._count(cells, "nodes", self.stated.nodes, 1)
         assert ranks is not None
         if nodes is not None and nodes > ranks:
             raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
-        seconds = self._seconds(cells[self.time_at])
-        text = cells[self.at["size"]]
-        if _ZERO.fullmatch(text):
+        text = cells[self.time_at]
+        match = _SECONDS.fullmatch(text[:60])
+        seconds = float(text) / self.per_second if match and len(text) <= 60 else float("nan")
+        if not 0 < seconds < float("inf"):
+            fix = f"a number above 0, in the unit of '{self.names[self.time_at]}'"
+            raise ColltoolError(f"'{text[:60]}' is not a time", fix=fix)
+        if _ZERO.fullmatch(self._cell(cells, "size")):
             self.notes.append(Note("size 0: nothing is sent", self.file, number))
             return None
-        size = parse_size(text)
-        dtype = cells[self.at["dtype"]] if "dtype" in self.at else ""
+        size, dtype, library = parse_size(self._cell(cells, "size")), self._cell(cells, "dtype"), self._cell(cells, "library")
         if not _WORD.fullmatch(dtype):
             self.notes.append(Note("used without its dtype, which is a sentence, not a type", self.file, number, used=True))
             dtype = ""
-        library = self._library(cells)
-        return Record(primitive, ranks, nodes, size, seconds, dtype, library=library, version="", file=self.file, line=number)
+        if library and library.upper() not in _LIBRARIES:
+            raise ColltoolError(f"'{library[:60]}' is not a known library", fix=f"known: {', '.join(_LIBRARIES)}")
+        library, file = library.upper(), self.file
+        return Record(primitive, ranks, nodes, size, seconds, dtype, library=library, version="", file=file, line=number)
+
+    def _cell(self, cells: list[str], column: str) -> str:
+        return cells[self.at[column]] if column in self.at else ""
 
     def same_machine(self, cells: list[str], number: int) -> None:
         for at, name in self.machines.items():
@@ -204,14 +196,8 @@ class _CsvTable:
                     fix += f", or {match[1]}{match[2]}{match[3]} if the comma separates thousands"
                 raise ColltoolError(f"'{match[0]}' has a comma", fix=fix)
 
-    def _library(self, cells: list[str]) -> str:
-        text = cells[self.at["library"]] if "library" in self.at else ""
-        if text and text.upper() not in _LIBRARIES:
-            raise ColltoolError(f"'{text[:60]}' is not a known library", fix=f"known: {', '.join(_LIBRARIES)}")
-        return text.upper()
-
     def _primitive(self, cells: list[str]) -> Primitive:
-        word = cells[self.at["collective"]] if "collective" in self.at else ""
+        word = self._cell(cells, "collective")
         if word in self.primitives:
             return self.primitives[word]
         found = parse_primitive(word) if "collective" in self.at else None
@@ -221,7 +207,7 @@ class _CsvTable:
         return agreed
 
     def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
-        text = cells[self.at[column]] if column in self.at else ""
+        text = self._cell(cells, column)
         match = _WHOLE.fullmatch(text)
         if text and (match is None or int(match[1]) < least):
             raise ColltoolError(f"'{text}' is not a number of {column}", fix=f"a whole number, {least} or more")
@@ -229,15 +215,6 @@ class _CsvTable:
         if found is None and column == "ranks":
             raise ColltoolError("no number of ranks", fix=f"fill the cell, or say it for the whole file: {RANKS_N}")
         return found
-
-    def _seconds(self, text: str) -> float:
-        match = _SECONDS.fullmatch(text[:60])
-        time = float(text) / self.per_second if match and len(text) <= 60 else float("nan")
-        if not 0 < time < float("inf"):
-            raise ColltoolError(
-                f"'{text[:60]}' is not a time", fix=f"a number above 0, in the unit of '{self.names[self.time_at]}'"
-            )
-        return time
 
 
 FORMAT = Format("CSV ('collective,ranks,bytes,time_us')", recognises, read)

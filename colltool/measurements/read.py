@@ -1,19 +1,35 @@
-"""Reads benchmark logs of any known format and merges them into series."""
+"""Reads benchmark logs of any known format and merges them into series; devices and hosts that they name."""
 
 from __future__ import annotations
 
+import json
 import os
-import statistics
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
-from colltool.measurements import osu, plain_csv
-from colltool.measurements.log import Format, Log, Note, ParsedLog, Record, UserHints, agree, open_log
-from colltool.measurements.nccl_tests import json_report
-from colltool.measurements.nccl_tests import text as nccl_tests_text
-from colltool.measurements.series import Measurements, Point, Series, Skipped, check_timing
+from colltool.base.quoting import printable
+from colltool.measurements import nccl_tests, osu, plain_csv
+from colltool.measurements.series import (
+    Format,
+    Log,
+    Measurements,
+    Note,
+    ParsedLog,
+    Point,
+    Record,
+    Series,
+    Skipped,
+    UserHints,
+    agree,
+    check_timing,
+    clean,
+    open_log,
+)
 
 
 def read_logs(
@@ -30,7 +46,11 @@ def read_logs(
     out-of-place ones. Raises ColltoolError, naming ``file:line``, for a file that cannot be read or holds no usable table, for
     times that no hardware takes, and where a log contradicts the arguments.
     """
-    stated = _stated(ranks, primitive, nodes, in_place)
+    if ranks is not None and ranks < 2:
+        raise ColltoolError(f"{ranks} ranks communicate with nobody", argument="ranks", fix="2 or more")
+    if nodes is not None and (nodes < 1 or nodes > (ranks or nodes)):
+        raise ColltoolError(f"{nodes} nodes cannot hold the ranks", argument="nodes", fix="1 to the number of ranks")
+    stated = UserHints(ranks, primitive, nodes, in_place)
     if not paths:
         raise ColltoolError("no log given", fix=f"give one or more of: {', '.join(one.known_by for one in FORMATS)}")
     readings: list[ParsedLog] = []
@@ -48,64 +68,43 @@ def read_logs(
     return Measurements(series_of(timings), skipped_of(note for reading in readings for note in reading.notes))
 
 
-def _stated(ranks: int | None, primitive: Primitive | None, nodes: int | None, in_place: bool) -> UserHints:
-    if ranks is not None and ranks < 2:
-        raise ColltoolError(f"{ranks} ranks communicate with nobody", argument="ranks", fix="2 or more")
-    if nodes is not None and (nodes < 1 or nodes > (ranks or nodes)):
-        raise ColltoolError(f"{nodes} nodes cannot hold the ranks", argument="nodes", fix="1 to the number of ranks")
-    return UserHints(ranks, primitive, nodes, in_place)
-
-
 def _read(path: str, stated: UserHints) -> ParsedLog:
     log = open_log(path)
-    readings = [one.read(log, stated) for one in _formats_of(log)]
+    first = next((one for one in FORMATS if one.recognises(log)), None)
+    shared = [one for one in FORMATS if first and (one is first or (first.shares and one.shares and one.recognises(log)))]
+    readings = [one.read(log, stated) for one in shared]
     if not readings:
         known = ", ".join(one.known_by for one in FORMATS)
         raise ColltoolError("no table of measurements found", where=f"{path}:1", fix=f"known: {known}")
     timings = tuple(timing for reading in readings for timing in reading.timings)
     for one in timings:
-        check_timing(one)
+        check_timing(one.bytes, one.seconds, one.where)
         # whatever the reader already checked
         for argument, found in (("ranks", one.ranks), ("primitive", one.primitive), ("nodes", one.nodes)):
             agree(found, getattr(stated, argument), f"{argument}:", argument, one.where)
     return ParsedLog(timings, tuple(note for reading in readings for note in reading.notes))
 
 
-def _formats_of(log: Log) -> list[Format]:
-    first = next((one for one in FORMATS if one.recognises(log)), None)
-    if first is None or not first.shares:
-        return [first] if first else []
-    return [one for one in FORMATS if one is first or (one.shares and one.recognises(log))]
-
-
-_ORDER = {primitive: at for at, primitive in enumerate(Primitive)}
-
-_Key = tuple[int, int, int, str, str]
-
-
 def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
     """A series per primitive, rank count, nodes, dtype and library, in that order."""
-    groups: dict[_Key, list[Record]] = defaultdict(list)
+    order = {primitive: at for at, primitive in enumerate(Primitive)}
+    groups: dict[tuple[int, int, int, str, str], dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for one in timings:
-        groups[(_ORDER[one.primitive], one.ranks, one.nodes or 0, one.dtype, one.library)].append(one)
-    return tuple(_series(groups[key]) for key in sorted(groups))
-
-
-def _series(timings: list[Record]) -> Series:
-    by_size: dict[float, list[Record]] = defaultdict(list)
-    for one in timings:
-        by_size[one.bytes].append(one)
-    points = tuple(_point(by_size[size]) for size in sorted(by_size))
-    versions = ", ".join(sorted({one.version for one in timings if one.version}))
-    files = tuple(sorted({one.file for one in timings}))
-    first = timings[0]
-    return Series(first.primitive, first.ranks, first.nodes, points, first.library, versions, dtype=first.dtype, files=files)
-
-
-def _point(repeats: list[Record]) -> Point:
-    times = [one.seconds for one in repeats]
-    first = min(repeats, key=lambda one: (one.file, one.line, one.seconds))
-    return Point(first.bytes, statistics.median(times), min(times), max(times), len(times), first.where)
+        key = (order[one.primitive], one.ranks, one.nodes or 0, one.dtype, one.library)
+        groups[key][one.bytes].append(one)
+    found = []
+    for _, by_size in sorted(groups.items(), key=lambda group: group[0]):
+        points = []
+        for _, repeats in sorted(by_size.items()):
+            times, one = [repeat.seconds for repeat in repeats], min(repeats, key=lambda one: (one.file, one.line, one.seconds))
+            points.append(Point(one.bytes, median(times), min(times), max(times), len(times), one.where))
+        several = [one for repeats in by_size.values() for one in repeats]
+        versions = ", ".join(sorted({one.version for one in several if one.version}))
+        files, one = tuple(sorted({one.file for one in several})), several[0]
+        found.append(
+            Series(one.primitive, one.ranks, one.nodes, tuple(points), one.library, versions, dtype=one.dtype, files=files)
+        )
+    return tuple(found)
 
 
 def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
@@ -117,4 +116,40 @@ def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
 
 
 # the first that recognises a log reads it, along with any others that share logs with it
-FORMATS: tuple[Format, ...] = (json_report.FORMAT, osu.FORMAT, nccl_tests_text.FORMAT, plain_csv.FORMAT)
+FORMATS: tuple[Format, ...] = (nccl_tests.REPORT, osu.FORMAT, nccl_tests.FORMAT, plain_csv.FORMAT)
+_RANK = re.compile(r"Rank +\d{1,9} .*\bon +(\S+) +device +\d+ +\[[^\]]{1,40}\] +(\S.*)")
+
+
+class LoggedHardware(NamedTuple):
+    """Device and host names, each once, in the order met."""
+
+    devices: tuple[str, ...]
+    hosts: tuple[str, ...]
+
+
+def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
+    """Devices and hosts of logs; formats such as OSU's name none."""
+    named = [pair for path in paths for pair in _named(open_log(os.fspath(path)))]
+    hosts, devices = (tuple(dict.fromkeys(filter(None, side))) for side in zip(*named, strict=True)) if named else ((), ())
+    return LoggedHardware(devices, hosts)
+
+
+def _named(log: Log) -> Iterator[tuple[str, str]]:
+    if not nccl_tests.is_report(log):
+        for line in log.lines():
+            if "device" in line and "Rank" in line and (match := _RANK.search(clean(line))):
+                yield match[1], _short(match[2])
+        return
+    try:
+        report = json.loads(log.text().lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return  # the reader of timings says what is wrong
+    config = report.get("config")
+    listed = report.get("devices") or (config.get("devices") if isinstance(config, dict) else None)
+    for one in listed if isinstance(listed, list) else []:
+        if isinstance(one, dict):
+            yield _short(one.get("hostname", "")), _short(one.get("device_info", ""))
+
+
+def _short(value: object) -> str:
+    return printable(str(value)).strip()[:100]

@@ -18,9 +18,8 @@ from colltool.diagnosis.doctor import Evidence
 from colltool.diagnosis.results import BoundedCalls, LeftOutKernels
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.measurements.devices import LoggedHardware, logged_hardware
-from colltool.measurements.log import is_empty
-from colltool.measurements.series import Measurements, Point, Series
+from colltool.measurements.read import LoggedHardware, logged_hardware
+from colltool.measurements.series import Measurements, Point, Series, is_empty
 from colltool.traces.calls import RankTrace, left_out, merged_calls, missing, read_traces, world_of
 from colltool.traces.reader import is_trace
 from colltool.traces.results import TracedCall, TraceFinding

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.measurements.busbw_ratio import UnusableRow, rounding_interval
-from colltool.measurements.log import Note, place
+from colltool.measurements.series import Note, place
 
 OUT, IN, EITHER = "out-of-place", "in-place", "one half"
-
 _TIMES = ("time", "cputime")
 _AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
 _WIDE_GAP = 20  # spaces where a half was left blank; columns that are printed are at most 8 apart
@@ -67,9 +66,6 @@ class Columns(NamedTuple):
             words.insert(3, "")
         return words
 
-    def lacks_a_half(self, missing: int) -> bool:
-        return len(self.starts) == 2 and missing == self.width
-
     def cut(self, text: str) -> Cells:
         words = self.words(text)
         if len(words) == self.values:
@@ -100,13 +96,8 @@ def columns(text: str, above: str, line: int, file: str) -> Columns | None:
         return None
     width = (starts[1] if len(starts) == 2 else end) - starts[0]
     values = len(names) + names.count("timestamp")
-    return Columns(line, names, _labels(above, len(starts)), starts, width, values, without_redop="redop" in names)
-
-
-def _labels(above: str, halves: int) -> tuple[str, ...]:
-    if halves == 2:
-        return (OUT, IN)
-    return (IN,) if IN in above and OUT not in above else (OUT,)
+    labels = (OUT, IN) if len(starts) == 2 else (IN,) if IN in above and OUT not in above else (OUT,)
+    return Columns(line, names, labels, starts, width, values, without_redop="redop" in names)
 
 
 def check_unit(text: str, line: int, file: str) -> None:
@@ -139,7 +130,7 @@ class Pieces:
     def row(self) -> TableRow:
         if self.missing < 0:
             raise UnusableRow("more values than columns")
-        if self.missing and not self.layout.lacks_a_half(self.missing):
+        if self.missing and (len(self.layout.starts) == 1 or self.missing != self.layout.width):  # other than a whole half
             raise UnusableRow("truncated: fewer values than columns")
         return TableRow(self.number, self.text, self.layout.cut, self.joined)
 
@@ -147,10 +138,7 @@ class Pieces:
 def row_head(text: str) -> str | None:
     """A row from its first cell on, behind any launcher prefix; None for any other line."""
     head = _HEAD.search(text)
-    if head is None:
-        return None
-    start = head.start(1)
-    return text[start:] if "#" not in text[:start] else None
+    return text[head.start(1) :] if head and "#" not in text[: head.start(1)] else None
 
 
 class Device(NamedTuple):

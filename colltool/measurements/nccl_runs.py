@@ -8,7 +8,6 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.measurements.busbw_ratio import (
     Ratio,
-    RoundingInterval,
     UnusableRow,
     check_collective,
     contradicting,
@@ -19,8 +18,8 @@ from colltool.measurements.busbw_ratio import (
     ratio,
     rounding_interval,
 )
-from colltool.measurements.log import Note, Record, UserHints, agree
-from colltool.measurements.nccl_tests.table import EITHER, IN, OUT, Cells, Device, TableRow, TestRun
+from colltool.measurements.nccl_table import EITHER, IN, OUT, Cells, Device, TableRow, TestRun
+from colltool.measurements.series import Note, Record, UserHints, agree
 
 
 class NotModelled(ColltoolError):
@@ -52,19 +51,17 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
         if garbled and run.place(half.row) in garbled:
             notes.append(run.note("busbw and algbw do not fit the rank count: garbled", half.row))
             continue
-        timings.append(_timing(run, half, primitive, agreed, nodes))
+        timings.append(
+            Record(
+                primitive, agreed, nodes, half.size, half.seconds, half.dtype,
+                library=run.library, version=run.library_version or run.tests_version,
+                file=run.file, line=half.row.number, item=half.row.item,
+            )
+        )  # fmt: skip
         if groups > 1:
             what = f"used as measured: {groups} groups ran this at the same time (NCCL_TESTS_SPLIT)"
             notes.append(run.note(what, half.row, used=True))
     return timings, notes
-
-
-def _timing(run: TestRun, half: UsedRow, primitive: Primitive, ranks: int, nodes: int | None) -> Record:
-    return Record(
-        primitive, ranks, nodes, half.size, half.seconds, half.dtype,
-        library=run.library, version=run.library_version or run.tests_version,
-        file=run.file, line=half.row.number, item=half.row.item,
-    )  # fmt: skip
 
 
 def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
@@ -101,9 +98,8 @@ def _listed_ranks(run: TestRun) -> int | None:
 
 def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
     if ranks < 2:
-        what = f"{ranks} rank: nothing was communicated"
         fix = "run nccl-tests on two ranks or more, built with MPI=1 across processes"
-        raise ColltoolError(what, where=where, fix=fix)
+        raise ColltoolError(f"{ranks} rank: nothing was communicated", where=where, fix=fix)
     if len({device.rank for device in run.devices}) > ranks and len({device.group for device in run.devices}) == 1:
         what = f"the log lists {len(run.devices)} ranks, {given('ranks')} says {ranks}"
         fix = f"leave {given('ranks')} out, or correct it"
@@ -125,7 +121,6 @@ class UsedRow(NamedTuple):
 
     row: TableRow
     dtype: str
-    label: str
     size: float
     seconds: float
     algbw_seconds: float | None
@@ -147,7 +142,7 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
         try:
             if label not in halves:
                 raise UnusableRow("truncated: fewer values than columns")
-            chosen.append(_half(run, row, cells, label, dict(halves[label])))
+            chosen.append(_half(run, row, cells, dict(halves[label])))
         except UnusableRow as error:
             notes.append(run.note(str(error), row))
         else:
@@ -161,36 +156,24 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
     return chosen, notes
 
 
-def _half(run: TestRun, row: TableRow, cells: Cells, label: str, half: dict[str, str]) -> UsedRow:
+def _half(run: TestRun, row: TableRow, cells: Cells, half: dict[str, str]) -> UsedRow:
     size = message_size(cells.size)
     time = positive_time(half.get("time") or half.get("cputime") or "")
-    _check_result(half, cells.dtype)
-    algbw, busbw = rounding_interval(half.get("algbw", "")), rounding_interval(half.get("busbw", ""))
-    consistent = _consistent(size, time, algbw)
-    if row.joined and "time" in half and consistent is False:
-        raise UnusableRow("garbled: time and algbw do not fit the size")
-    exact = algbw is not None and algbw.value > 0 and algbw.half <= 0.01 * algbw.value
-    return UsedRow(
-        row=row,
-        dtype=cells.dtype,
-        label=label,
-        size=size,
-        seconds=time.value / 1e6,
-        algbw_seconds=size / algbw.value / 1e3 / 1e6 if algbw and exact else None,
-        consistent=consistent,
-        ratio=ratio(algbw, busbw, run.place(row)),
-    )
-
-
-def _check_result(half: dict[str, str], dtype: str) -> None:
-    """``#wrong`` counts wrong elements; ``error``, before 2.12, is the largest deviation, where rounding is allowed."""
-    for name, limit in (("wrong", 0.0), ("error", _ROUNDING.get(dtype, _ROUGH_ROUNDING))):
-        text = half.get(name, "N/A")
-        if text == "N/A":
-            continue
-        count = rounding_interval(text)
+    # `#wrong` counts wrong elements; `error`, before 2.12, is the largest deviation, where rounding is allowed
+    for name, limit in (("wrong", 0.0), ("error", _ROUNDING.get(cells.dtype, _ROUGH_ROUNDING))):
+        count = rounding_interval(half.get(name, "0").replace("N/A", "0"))
         if count is None or count.value > limit:
             raise UnusableRow(f"the result is wrong, or not readable: #{name} is not 0")
+    algbw, busbw = rounding_interval(half.get("algbw", "")), rounding_interval(half.get("busbw", ""))
+    consistent, told = None, algbw is not None and algbw.value > 0
+    if algbw and told and algbw.half <= 0.1 * algbw.value:
+        low, high = algbw.low * time.low * 1e3, algbw.high * time.high * 1e3
+        consistent = low * (1 - _AGREES) <= size <= high * (1 + _AGREES)
+    if row.joined and "time" in half and consistent is False:
+        raise UnusableRow("garbled: time and algbw do not fit the size")
+    by_rate = size / algbw.value / 1e3 / 1e6 if algbw and told and algbw.half <= 0.01 * algbw.value else None
+    shown = ratio(algbw, busbw, run.place(row))
+    return UsedRow(row, cells.dtype, size, time.value / 1e6, by_rate, consistent, ratio=shown)
 
 
 def _timed(run: TestRun, chosen: list[UsedRow], notes: list[Note]) -> list[UsedRow]:
@@ -208,10 +191,3 @@ def _timed(run: TestRun, chosen: list[UsedRow], notes: list[Note]) -> list[UsedR
         else:
             notes.append(run.note("cputime is the launch alone, and algbw has too few digits to give the time", one.row))
     return timed
-
-
-def _consistent(size: float, time: RoundingInterval, algbw: RoundingInterval | None) -> bool | None:
-    if algbw is None or algbw.value <= 0 or algbw.half > 0.1 * algbw.value:
-        return None
-    low, high = algbw.low * time.low * 1e3, algbw.high * time.high * 1e3
-    return low * (1 - _AGREES) <= size <= high * (1 + _AGREES)

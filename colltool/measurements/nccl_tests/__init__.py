@@ -1,1 +1,0 @@
-"""Logs of nccl-tests and rccl-tests, as text and as JSON."""
