@@ -1,4 +1,4 @@
-"""Measured series in SI units, with sizes as nccl-tests counts them; logs as bounded, decoded lines, and what their readers give."""
+"""Measured series in SI units, with sizes as nccl-tests counts them; logs as bounded lines, and what their readers give."""
 
 from __future__ import annotations
 
