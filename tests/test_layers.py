@@ -13,7 +13,7 @@ from small import TOPOLOGIES
 import colltool
 
 PACKAGE = Path(colltool.__file__).parent
-MAX_MODULE_LINES = 300
+MAX_MODULE_LINES = 400
 MAX_BODY_LINES = 40
 MOST_BY_POSITION = 6
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
-from colltool.estimate.group_spec import GroupPlacement
+from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import Infeasible
 from colltool.schedules.trace import Trace
 

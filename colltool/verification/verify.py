@@ -11,12 +11,11 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import titled
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import hierarchical_candidates
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import cost_flat
-from colltool.estimate.placement import count_within
+from colltool.estimate.placement import AnyGroup, count_within
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 from colltool.schedules.program import effort, maker
