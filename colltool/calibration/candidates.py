@@ -11,11 +11,11 @@ from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.registry import algorithms, selectable
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, own_share
+from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import tier_under
 from colltool.estimate.candidates import Candidates, named_candidates
-from colltool.estimate.curve import Curve
 from colltool.estimate.groups import PlacedGroup, Span, flat_group
+from colltool.estimate.protocols import tier_under
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of

@@ -13,8 +13,7 @@ from colltool.base.quoting import clipped
 from colltool.calibration.candidates import library_candidates
 from colltool.estimate.algorithm_estimate import bound_by
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.groups import PlacedGroup, place
-from colltool.estimate.library_selection import library_runs
+from colltool.estimate.groups import PlacedGroup, library_runs, place
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
