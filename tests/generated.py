@@ -12,8 +12,7 @@ from handmade import by_steps
 from small import gb, us
 
 from colltool.base.primitives import AR, Primitive
-from colltool.calibration.calibrate import Wanted, calibrate
-from colltool.calibration.results import Calibration, FittedSeries
+from colltool.calibration.calibrate import Calibration, FittedSeries, Wanted, calibrate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(scope="session")
 def remembered() -> Iterator[Callable[[], None]]:
     """Envelopes by sample, for the whole session; calling it forgets them, where a test is about fitting twice."""
-    from colltool.calibration import sample, select
+    from colltool.calibration import select
     from colltool.calibration.piecewise_linear_fit import Envelope, Sample, fit_envelope
 
     found: dict[bytes, Envelope] = {}
@@ -24,6 +24,5 @@ def remembered() -> Iterator[Callable[[], None]]:
         return found[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sample, "fit_envelope", fit_once)
         patch.setattr(select, "fit_envelope", fit_once)
         yield found.clear

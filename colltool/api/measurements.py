@@ -30,7 +30,7 @@ from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import load_fabric
 
 if TYPE_CHECKING:
-    from colltool.calibration.results import Calibration
+    from colltool.calibration.calibrate import Calibration
     from colltool.diagnosis.results import Diagnosis, Validation
     from colltool.measurements.series import Measurements
     from colltool.traces.results import TraceComparison
@@ -70,7 +70,7 @@ def calibrate(
         name: of the new fabric; default: the old one's with ``-calibrated``.
 
     Returns:
-        A :class:`colltool.calibration.results.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
+        A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
 
     Raises:
         ColltoolError: logs or a fabric that cannot be used, ranks that the fabric does not hold, an algorithm that cannot run.
@@ -200,7 +200,7 @@ def doctor(
     """
     from colltool.diagnosis.doctor import Evidence, diagnose
     from colltool.measurements.series import Measurements
-    from colltool.traces.measurements import evidence_of
+    from colltool.traces.calls import evidence_of
 
     bar = None if expect is None else fraction_of(expect, "expect")
     reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)

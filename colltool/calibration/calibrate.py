@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.formatting import format_rate, format_time, percent, size_text, whole_percent
 from colltool.base.primitives import Primitive
 from colltool.base.quoting import clipped
-from colltool.calibration.results import Calibration, FittedSeries, Residual
-from colltool.calibration.select import mape, unseen_mape
-from colltool.calibration.serialise import note_intervals, notes_on, without_cables, without_intervals
+from colltool.base.result import Result
+from colltool.calibration.select import Candidate, ExcludedSize, mape, unseen_mape
+from colltool.calibration.serialise import FittedProtocol, note_intervals, notes_on, without_cables, without_intervals
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.calibration.tier import SeriesFit, calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
@@ -23,10 +24,53 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.write import fabric_text
-from colltool.measurements.series import Measurements, Series
+from colltool.measurements.series import Measurements, Series, Skipped
 
 _LONGEST_NAME = 64  # as the model has it
 _ABSURD = 1.0  # mean relative error beyond which a fit explains nothing
+
+
+class Residual(NamedTuple):
+    """A measured size against the fit; ``relative_error`` is fitted/measured - 1, ``used`` is False for sizes left out."""
+
+    bytes: float
+    measured_s: float
+    fitted_s: float
+    relative_error: float
+    algorithm: str
+    protocol: str
+    used: bool
+
+
+class FittedSeries(NamedTuple):
+    """The fit of one series. ``mape`` and ``worst`` (signed) are over the sizes used; ``cv_mape`` is cross-validated, None with
+    only two sizes. ``confidence`` says in words how clearly ``algorithms`` beat ``candidates``."""
+
+    series: Series
+    algorithms: tuple[str, ...]
+    confidence: str
+    candidates: tuple[Candidate, ...]
+    protocols: tuple[FittedProtocol, ...]
+    residuals: tuple[Residual, ...]
+    left_out: tuple[ExcludedSize, ...]
+    mape: float
+    worst: float
+    cv_mape: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Result):
+    """A calibrated fabric; ``text`` is its YAML file, ``notes`` the caveats of the fit."""
+
+    subject: ClassVar[str] = "calibrate"
+    fabric: Fabric
+    tier: str
+    series: tuple[FittedSeries, ...]
+    notes: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    text: str
+    path: str = ""
+    overrides: tuple[tuple[str, str], ...] = ()
 
 
 class Wanted(NamedTuple):

@@ -15,9 +15,7 @@ from colltool.base.formatting import format_size
 from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.base.units import parse_length, parse_time
 from colltool.calibration.piecewise_linear_fit import Prior, certainty
-from colltool.calibration.results import FittedProtocol
-from colltool.calibration.sample import SWITCH, Member, components
-from colltool.calibration.select import ChosenFit, under_names
+from colltool.calibration.select import SWITCH, ChosenFit, Member, components, under_names
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
 from colltool.measurements.series import Series
@@ -27,6 +25,21 @@ from colltool.nccl.model import estimates
 
 _VAGUE = 5  # a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+
+
+class FittedProtocol(NamedTuple):
+    """One fitted protocol. ``copy_Bps``: rate at which a rank moves its own share M/N, None where not visible. ``eta_beta``:
+    bandwidth over the stated line rate. ``ci95``: 95% intervals by field name. ``tied``: fields the data cannot separate, held at
+    the prior."""
+
+    name: str
+    launch_overhead_s: float
+    alpha_s: float
+    bandwidth_Bps: float
+    copy_Bps: float | None
+    eta_beta: float | None
+    ci95: dict[str, tuple[float, float]]
+    tied: tuple[str, ...]
 
 
 def fitted(chosen: ChosenFit, nominal_Bps: float, line_Bps: float | None) -> tuple[FittedProtocol, ...]:

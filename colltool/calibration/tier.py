@@ -12,13 +12,28 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A, Primitive
-from colltool.calibration.candidates import IN_SWITCH, AlgorithmCosts, LibraryRuns, costs, library_runs_of, nccl_on, tried
 from colltool.calibration.piecewise_linear_fit import Prior
-from colltool.calibration.results import ExcludedSize, FittedProtocol
-from colltool.calibration.sample import Member, name_inside, usable
-from colltool.calibration.select import ChosenFit, above_line, choose, together
-from colltool.calibration.serialise import fitted, identified, protocol_entries, rate_text, source_of, switch_update
-from colltool.calibration.series_prices import check_fits, own_names
+from colltool.calibration.select import ChosenFit, ExcludedSize, Member, above_line, choose, name_inside, together, usable
+from colltool.calibration.serialise import (
+    FittedProtocol,
+    fitted,
+    identified,
+    protocol_entries,
+    rate_text,
+    source_of,
+    switch_update,
+)
+from colltool.calibration.series_prices import (
+    IN_SWITCH,
+    AlgorithmCosts,
+    LibraryRuns,
+    check_fits,
+    costs,
+    library_runs_of,
+    nccl_on,
+    own_names,
+    tried,
+)
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup

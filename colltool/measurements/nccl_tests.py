@@ -12,18 +12,19 @@ from itertools import accumulate, pairwise
 
 from colltool.base.errors import ColltoolError, either
 from colltool.measurements.busbw_ratio import UnusableRow, looks_like_a_row
-from colltool.measurements.nccl_runs import NotModelled, records_of
-from colltool.measurements.nccl_table import (
+from colltool.measurements.nccl_runs import (
     IN,
     OUT,
     Cells,
     Columns,
     Device,
+    NotModelled,
     Pieces,
     TableRow,
     TestRun,
     check_unit,
     columns,
+    records_of,
     row_head,
     spelled,
 )

@@ -13,7 +13,9 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.base.quoting import printable
-from colltool.measurements import nccl_tests, osu, plain_csv
+from colltool.measurements import nccl_tests
+from colltool.measurements import other_formats as osu
+from colltool.measurements import other_formats as plain_csv
 from colltool.measurements.series import (
     Format,
     Log,
@@ -116,7 +118,7 @@ def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
 
 
 # the first that recognises a log reads it, along with any others that share logs with it
-FORMATS: tuple[Format, ...] = (nccl_tests.REPORT, osu.FORMAT, nccl_tests.FORMAT, plain_csv.FORMAT)
+FORMATS: tuple[Format, ...] = (nccl_tests.REPORT, osu.OSU, nccl_tests.FORMAT, plain_csv.CSV)
 _RANK = re.compile(r"Rank +\d{1,9} .*\bon +(\S+) +device +\d+ +\[[^\]]{1,40}\] +(\S.*)")
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from math import ceil, floor, log2
 from statistics import median
 
-from colltool.base.formatting import counted
+from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
+from colltool.base.errors import given, said
+from colltool.base.formatting import counted, ordinal
 from colltool.base.inputs import AnyPath
-from colltool.base.primitives import SHORT
+from colltool.base.primitives import A2A, P2P, SHORT, Primitive
 from colltool.base.quoting import printable
+from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.field_types import MAX_LISTED
+from colltool.diagnosis.thresholds import EXPECT, FASTER, FEW, SLACK, threshold_of
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.traces.calls import MergedCall, RankTrace, left_out, merged_calls, read_traces, world_of
-from colltool.traces.links import wires_of
-from colltool.traces.measurements import judged
+from colltool.fabric.topology import capabilities_of
+from colltool.traces.calls import MergedCall, RankTrace, judged, left_out, merged_calls, missing, read_traces, world_of
 from colltool.traces.rank_map import AnyMap, CallPrices, load_map
-from colltool.traces.results import CallTotal, TraceComparison, TracedCall, TraceFile
+from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall, TraceFile
 
 
 def trace(
@@ -146,3 +151,159 @@ def _why_not(total: CallTotal) -> str:
     if len(total.axes) > 1:
         return "its group has several strides"
     return "" if total.a_step > 0 else "outside the steps"
+
+
+EXPECT_SMALL_A2A = 0.40
+"""Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to 160%."""
+
+WAITS = "a kernel waits for the slowest rank"
+MOST_RUNS = 3  # runs of ranks that a sentence names
+
+
+def wires_of(
+    fabric: Fabric, calls: Sequence[TracedCall], totals: Sequence[CallTotal], traces: Sequence[RankTrace]
+) -> tuple[LinkHealth, ...]:
+    """The tiers that priced calls cross, innermost first."""
+    crossing: dict[str, list[TracedCall]] = defaultdict(list)
+    for call in calls:
+        if call.expected_s is not None and call.tiers:
+            crossing[call.tiers[-1]].append(call)
+    found: list[LinkHealth] = []
+    for tier in fabric.tiers:
+        if mine := crossing.get(tier.name):
+            fine = {one.tier for one in found if one.verdict == "fine"}
+            rows = [total for total in totals if total.expected_s is not None and total.tiers[-1:] == (tier.name,)]
+            found.append(_wire(fabric, mine, rows, traces, fine))
+    return tuple(found)
+
+
+def _wire(fabric: Fabric, calls: Sequence[TracedCall], rows: Sequence[CallTotal], traces: Sequence[RankTrace],
+          fine: Collection[str]) -> LinkHealth:  # fmt: skip
+    clear = [call for call in calls if not call.bound]
+    judged = clear or calls
+    slow = _reach(judged) < _bar(fabric, judged)
+    groups = {call.ranks for call in calls if call.bound and call.primitive is not P2P}
+    lacking = {unseen for group in groups if (unseen := missing(group, traces))}
+    unseen = min(lacking, key=lambda ranks: (len(ranks), ranks), default=())
+    return LinkHealth(
+        tier=calls[0].tiers[-1],
+        innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
+        calls=len(calls),
+        clear=len(clear),
+        measured_s=sum(call.measured_s for call in calls),
+        exposed_s=sum(call.exposed_s for call in calls),
+        expected_s=sum(call.expected_s or 0.0 for call in calls),
+        of_expected=_reach(judged),
+        share=sum(row.share for row in rows),
+        exposed=sum(row.share * row.exposed for row in rows),
+        bar=_bar(fabric, judged),
+        verdict="fine" if not slow else "slow" if clear else "unknown",
+        beside=_beside(fabric, judged, fine) if slow else (),
+        missing=unseen,
+        why=_why([call for call in calls if call.bound], unseen),
+        measure=_measure(fabric, calls),
+        note=_note(fabric, judged),
+    )
+
+
+def _reach(calls: Sequence[TracedCall]) -> float:
+    """Expected over measured time, with the median of like calls, since the first may set up connections."""
+    alike: dict[object, list[TracedCall]] = defaultdict(list)
+    for call in calls:
+        alike[call.primitive, call.bytes, call.axes, call.coalesced].append(call)
+    measured = sum(len(several) * median(call.measured_s for call in several) for several in alike.values())
+    return sum(call.expected_s or 0.0 for call in calls) / measured
+
+
+def _bar(fabric: Fabric, calls: Sequence[TracedCall]) -> float:
+    """The mean of ``doctor``'s bars, weighted by expected time: lower on part of a host, and where most of it is latency."""
+    inner, bars = fabric.tiers[0], []
+    for call in calls:
+        bar = threshold_of(len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
+        bars.append(bar if not _small(call) else EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK)
+    due = [call.expected_s or 0.0 for call in calls]
+    return sum(share * bar for share, bar in zip(due, bars, strict=True)) / sum(due)
+
+
+def _small(call: TracedCall) -> bool:
+    return 2 * (call.latency_s or 0.0) > (call.expected_s or 0.0)
+
+
+def _beside(fabric: Fabric, calls: Sequence[TracedCall], fine: Collection[str]) -> tuple[str, ...]:
+    """Inner tiers that slow calls cross and no others clear; none if calls over the outermost tier alone are slow too."""
+    own = calls[0].tiers[-1]
+    crossed = {places: _crossed(fabric, places) - {own, *fine} for places in {call.places for call in calls}}
+    alone = [call for call in calls if not crossed[call.places]]
+    if alone and _reach(alone) < _bar(fabric, alone):
+        return ()
+    return tuple(tier.name for tier in fabric.tiers if any(tier.name in some for some in crossed.values()))
+
+
+def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
+    """Tiers in which some domain has members in several parts, so that traffic may use its links."""
+    found, inside = set(), 1
+    for tier in fabric.tiers:
+        parts = {place // inside for place in places}
+        if len(parts) > len({part // tier.endpoints for part in parts}):
+            found.add(tier.name)
+        inside *= tier.endpoints
+    return found
+
+
+def _note(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
+    reach, ranks = _reach(calls), max(len(call.ranks) for call in calls)
+    if _bar(fabric, calls) <= reach < EXPECT and ranks < FEW:
+        return f"{ranks} ranks: healthy nodes also reach only 55-85% of the price on so few; larger groups tell more"
+    if reach > FASTER and not any(map(_small, calls)):
+        what = f"{calls[0].tiers[-1]} of {fabric.name} cannot be so fast"
+        return said(f"{what}: another fabric, or ranks that sit elsewhere ({given('placed')})")
+    return ""
+
+
+def _why(calls: Sequence[TracedCall], unseen: Sequence[int]) -> str:
+    if not calls:
+        return ""
+    if unseen:
+        return f"{WAITS}, and there is no trace of {ranks_text(unseen)}"
+    if all(call.primitive is P2P for call in calls):
+        return "the two ends of a message are measured apart, and either may wait for the other"
+    if all(call.seen == call.group_size for call in calls):
+        return "the parts of these all-to-alls are uneven, while the price assumes even ones"
+    return f"{WAITS}, and the calls of the ranks do not pair off"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``, ``ranks 1 to 3, 8, 10 and 3 more``."""
+    apart = {after - before for before, after in pairwise(ranks)}
+    if len(ranks) > MOST_RUNS and len(apart) == 1 and apart != {1}:
+        return f"every {ordinal(apart.pop())} rank from {ranks[0]} to {ranks[-1]}"
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    told = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:MOST_RUNS]]
+    left = sum(last - first + 1 for first, last in runs[MOST_RUNS:])
+    return f"rank{'s' * (len(ranks) != 1)} {', '.join(told)}{f' and {left} more' if left else ''}"
+
+
+def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
+    """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes of the run: inside a host the
+    call's ranks, between hosts one rank on each."""
+    taken: dict[Primitive, float] = defaultdict(float)
+    for call in calls:
+        taken[call.primitive] += call.measured_s
+    primitive = max(taken, key=lambda one: taken[one])
+    largest = max((call for call in calls if call.primitive is primitive), key=lambda call: (len(call.places), call.bytes))
+    inner = fabric.tiers[0]
+    hosts = len({place // inner.endpoints for place in largest.places})
+    within = largest.tiers[-1] == inner.name
+    if capabilities_of(inner).axes or (within and len(largest.places) > MOST_IN_A_HOST):
+        return ""
+    sizes = [call.bytes for call in calls if call.primitive is primitive]
+    first, last = 2 ** floor(log2(min(sizes))), 2 ** ceil(log2(max(sizes)))
+    units = (("G", 2**30), ("M", 2**20), ("K", 2**10), ("", 1))
+    low, high = (next(f"{size // unit}{letter}" for letter, unit in units if size >= unit) for size in (first, last))
+    ranks, nodes = (len(largest.places), 1) if within else (hosts, hosts)
+    return command_line(primitive, BenchmarkSizes(f"-b {low} -e {high} -f 2", f"{first}:{last}"), ranks, nodes)

@@ -18,7 +18,7 @@ from small import clos, fabric, star, switch
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
-from colltool.calibration.results import Calibration, FittedSeries
+from colltool.calibration.calibrate import Calibration, FittedSeries
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.price import price

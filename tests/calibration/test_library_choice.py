@@ -11,8 +11,8 @@ from handmade import by_steps, series
 from small import gb, us
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, Primitive
-from colltool.calibration.candidates import LibraryRun, library_runs_of, nccl_on
-from colltool.calibration.results import Calibration
+from colltool.calibration.calibrate import Calibration
+from colltool.calibration.series_prices import LibraryRun, library_runs_of, nccl_on
 from colltool.diagnosis.validate import validate
 from colltool.estimate.groups import place
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric

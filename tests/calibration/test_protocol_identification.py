@@ -11,7 +11,7 @@ from generated import fit, only
 from handmade import by_steps, series
 
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
-from colltool.calibration.results import Calibration
+from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.validate import validate
 from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric

@@ -7,8 +7,7 @@ from handmade import series
 
 from colltool.base.primitives import AR, BC
 from colltool.base.units import parse_rate, parse_size, parse_time
-from colltool.calibration.results import FittedProtocol
-from colltool.calibration.serialise import exact_size, protocol_entries, rate_text, time_text
+from colltool.calibration.serialise import FittedProtocol, exact_size, protocol_entries, rate_text, time_text
 from colltool.fabric.tier_parts import Protocol
 
 SERIES, LARGER = (series(lambda _: 1e-5, sizes) for sizes in ([512.0, 2.0**20], [1024.0, 16e6]))

@@ -16,8 +16,7 @@ import pytest
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.calibration.calibrate import Wanted, calibrate
-from colltool.calibration.results import Calibration
+from colltool.calibration.calibrate import Calibration, Wanted, calibrate
 from colltool.diagnosis.results import Validation
 from colltool.diagnosis.validate import validate
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric

@@ -15,13 +15,13 @@ from colltool.algorithms.registry import algorithms, parse_choice
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_time
 from colltool.base.primitives import Primitive
-from colltool.calibration import calibrate, candidates
+from colltool.calibration import calibrate
 from colltool.calibration import serialise as entries
+from colltool.calibration import series_prices as candidates
 from colltool.calibration.piecewise_linear_fit import Certainty, Envelope
 from colltool.calibration.series_prices import check_fits, price_series
-from colltool.diagnosis.findings import SeriesContext
 from colltool.diagnosis.thresholds import cliff_in
-from colltool.diagnosis.validate import validate
+from colltool.diagnosis.validate import SeriesContext, validate
 from colltool.estimate.assumptions import Readings
 from colltool.measurements.series import Measurements, Point, Series
 

@@ -15,7 +15,7 @@ from pictured import EVIL, LONG, MAKERS, made
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.calibration.results import Calibration
+from colltool.calibration.calibrate import Calibration
 from colltool.render.plot import drawn, picture
 from colltool.render.plot.page import PAGE_COLOURS, Letters, alternative, page_svg
 from colltool.render.plot.sizes import ribbons_of

@@ -15,7 +15,8 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, RS, Primitive
 from colltool.base.writing import write_file
-from colltool.calibration.results import Calibration, ExcludedSize, FittedSeries, Residual
+from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
+from colltool.calibration.select import ExcludedSize
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point, Series

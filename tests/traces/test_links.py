@@ -13,8 +13,8 @@ from tracing import call, step, write
 
 import colltool
 from colltool.diagnosis.thresholds import EXPECT, EXPECT_FEW, EXPECT_PART, SLACK
-from colltool.traces.links import EXPECT_SMALL_A2A, ranks_text
 from colltool.traces.results import TraceComparison
+from colltool.traces.trace import EXPECT_SMALL_A2A, ranks_text
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))  # four hosts of four
 INNER, OUTER = (tier.name for tier in WHERE.tiers)

@@ -13,7 +13,7 @@ from tracing import call, kernel, step, text, write
 from colltool.base.primitives import AG, AR
 from colltool.diagnosis.results import BoundedCalls
 from colltool.traces import is_trace
-from colltool.traces.measurements import MESSAGE, SPREAD, TracedSeries, measured_calls
+from colltool.traces.calls import MESSAGE, SPREAD, TracedSeries, measured_calls
 
 MIB = 2**20
 

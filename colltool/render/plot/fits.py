@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
-from colltool.calibration.results import Calibration
+from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, SeriesHealth, Validation
 from colltool.render.plot.chart import Chart, Panel
 from colltool.render.plot.series import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from colltool.base.formatting import percent
-from colltool.calibration.results import Calibration, FittedSeries
+from colltool.calibration.calibrate import Calibration, FittedSeries
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.measurements.series import Point, Series
 

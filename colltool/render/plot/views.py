@@ -11,7 +11,7 @@ from colltool.analysis.jobs import Plans
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.analysis.sweep import Sweep
 from colltool.base.errors import ColltoolError, either
-from colltool.calibration.results import Calibration
+from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.estimate.results import Breakdown, Crossover
 from colltool.render.plot import choices, fits, sizes, times

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import format_count, format_rate, format_time, percent, size_text, whole_bytes
-from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
+from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
+from colltool.calibration.serialise import FittedProtocol
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, gathered, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, signed_percent
 

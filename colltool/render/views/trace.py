@@ -9,8 +9,8 @@ from colltool.base.formatting import counted, format_rate, format_time, percent,
 from colltool.base.quoting import clipped
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, reached_percent, set_field, set_text
-from colltool.traces.links import ranks_text
 from colltool.traces.results import LinkHealth, TraceComparison, TracedCall
+from colltool.traces.trace import ranks_text
 from colltool.training.layout import Axes
 
 _MOST_TOTALS = 8
