@@ -18,8 +18,7 @@ from colltool.algorithms.references import (
 from colltool.algorithms.registry import Caveat, algorithm, textbook_crossover
 from colltool.algorithms.rooted import strides
 from colltool.algorithms.routes import many_sends, to_all
-from colltool.base.cost import Ring, Rounds, Schedule, Terms, Trees, totals  # noqa: F401  (totals: of the examples)
-from colltool.base.primitives import AG, AR, RS, log2_ceil
+from colltool.base.primitives import AG, AR, RS, Ring, Rounds, Schedule, Terms, Trees, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 
 @algorithm(

@@ -8,8 +8,7 @@ from colltool.algorithms.references import BRUCK, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
 from colltool.algorithms.routes import many_sends, to_all
-from colltool.base.cost import Peers, Rounds, Terms
-from colltool.base.primitives import A2A
+from colltool.base.primitives import A2A, Peers, Rounds, Terms
 
 
 @algorithm(

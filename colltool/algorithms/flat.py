@@ -12,8 +12,7 @@ from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside
 from colltool.algorithms.references import CHAN, NCCL_RINGS, PATARASUK_YUAN
 from colltool.algorithms.registry import algorithm
-from colltool.base.cost import Chain, Peers, Ring, Terms
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Chain, Peers, Ring, Terms
 
 
 def _ring(group: Group, passes: int, route: Ring) -> Terms:

@@ -12,8 +12,7 @@ from colltool.algorithms.group import ANY_TO_ANY, SWITCHED, Group
 from colltool.algorithms.references import CHAN, RABENSEIFNER, THAKUR_RABENSEIFNER_GROPP
 from colltool.algorithms.registry import Caveat, algorithm
 from colltool.algorithms.rooted import strides
-from colltool.base.cost import Rounds, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
-from colltool.base.primitives import AG, AR, RS
+from colltool.base.primitives import AG, AR, RS, Rounds, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 
 _MPI = ("MPICH", "Open MPI")
 

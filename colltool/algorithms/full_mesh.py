@@ -11,8 +11,7 @@ from functools import partial
 from colltool.algorithms.group import FULL_MESH, Group, all_ports
 from colltool.algorithms.references import CHAN, PATARASUK_YUAN
 from colltool.algorithms.registry import algorithm
-from colltool.base.cost import Chain, Ring, Terms
-from colltool.base.primitives import AG, AR, BC, REDUCE, RS
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Chain, Ring, Terms
 
 _ALL_LINKS = (
     "RCCL, src/graph/rome_models.cc: of the 14 rings of 8 MI300X two use each link (model 79), of the 8 paths between NICs one "

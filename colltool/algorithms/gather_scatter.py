@@ -11,8 +11,7 @@ from colltool.algorithms.references import MSCCLPP, PAT, PATARASUK_YUAN, THAKUR_
 from colltool.algorithms.registry import algorithm
 from colltool.algorithms.rooted import strides
 from colltool.algorithms.routes import many_sends, to_all
-from colltool.base.cost import Ring, Rounds, Terms
-from colltool.base.primitives import AG, RS
+from colltool.base.primitives import AG, RS, Ring, Rounds, Terms
 
 
 def one_rank_per_node(group: Group) -> str | None:

@@ -12,8 +12,7 @@ from colltool.algorithms.group import SWITCHED, Group
 from colltool.algorithms.libraries import nccl_switch, nvls_inside
 from colltool.algorithms.references import PARAMETER_SERVER, SHARP
 from colltool.algorithms.registry import Requirement, algorithm
-from colltool.base.cost import Servers, Switch, Terms
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Servers, Switch, Terms
 
 
 def switch_can(*capabilities: str) -> Requirement:

@@ -12,8 +12,7 @@ from functools import partial
 from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
 from colltool.algorithms.references import CHAN, JAIN_SABHARWAL
 from colltool.algorithms.registry import algorithm
-from colltool.base.cost import Links, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
-from colltool.base.primitives import AG, AR, RS, Primitive, log2_ceil
+from colltool.base.primitives import AG, AR, RS, Links, Primitive, Schedule, Terms, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
 TORUS: frozenset[Topology] = frozenset({"torus"})

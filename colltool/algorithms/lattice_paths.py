@@ -6,8 +6,7 @@ from colltool.algorithms.group import LATTICE, Axis, Group, all_ports
 from colltool.algorithms.lattice import BOTH_WAYS, LATTICE_LIBRARIES, TORUS, closed_axes
 from colltool.algorithms.references import CHAN
 from colltool.algorithms.registry import algorithm
-from colltool.base.cost import Links, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
-from colltool.base.primitives import A2A, BC, REDUCE
+from colltool.base.primitives import A2A, BC, REDUCE, Links, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 
 
 def busiest_link(axis: Axis) -> float:

@@ -6,9 +6,8 @@ from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.references import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES
 from colltool.algorithms.registry import algorithm
-from colltool.base.cost import Chain, Pair, Ring, Rounds, Schedule, Terms, Trees, totals  # noqa: F401  (totals: of the examples)
 from colltool.base.errors import given
-from colltool.base.primitives import BC, P2P, REDUCE, log2_ceil
+from colltool.base.primitives import BC, P2P, REDUCE, Chain, Pair, Ring, Rounds, Schedule, Terms, Trees, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 
 def strides(ranks: int) -> tuple[int, ...]:

@@ -8,7 +8,21 @@ from typing import Any, assert_never
 
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Caveat
-from colltool.base.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Route, Schedule, Servers, Switch, Terms, Trees
+from colltool.base.primitives import (
+    AllPeers,
+    Chain,
+    Links,
+    Pair,
+    Peers,
+    Ring,
+    Rounds,
+    Route,
+    Schedule,
+    Servers,
+    Switch,
+    Terms,
+    Trees,
+)
 
 
 def most_partners(schedule: Schedule, group: Group) -> int:

@@ -15,7 +15,7 @@ from colltool.analysis.basis import PointTimes
 from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError, given, said, taken_from
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
+from colltool.base.result import followed
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.best_protocol import best_protocol

@@ -19,9 +19,9 @@ from colltool.calibration.least_squares import Prior
 from colltool.calibration.sample import Member
 from colltool.calibration.select import ChosenFit, under_names
 from colltool.measurements.series import Series
-from colltool.nccl.algorithm_map import SEGMENT, SHORT, SPOKEN, algorithms_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates
+from colltool.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
 
 P2P_LL_MOST = 16384
 """Bytes up to which NCCL sends by LL, then by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""

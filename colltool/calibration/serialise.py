@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from colltool.base.formatting import format_size
+from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import Primitive
-from colltool.base.units import parse_length, parse_time
 from colltool.calibration.piecewise_linear_fit import certainty
 from colltool.calibration.results import FittedProtocol
 from colltool.calibration.sample import SWITCH, components
 from colltool.calibration.select import ChosenFit
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
-from colltool.fabric.capabilities import cable_s
+from colltool.fabric.topology import cable_s
 from colltool.measurements.series import Series
 
 _VAGUE = 5  # a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value

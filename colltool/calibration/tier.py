@@ -20,10 +20,10 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
+from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.write import fabric_text
 from colltool.measurements.series import Series
-from colltool.nccl.algorithm_map import SEGMENT
+from colltool.nccl.rules import SEGMENT
 
 
 class SeriesFit(NamedTuple):

@@ -8,7 +8,7 @@ from math import isfinite
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import size_text, whole_percent
 from colltool.calibration.series_prices import check_fits
-from colltool.definitions.overrides import Overrides
+from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
 from colltool.diagnosis.evidence import Evidence, given_fabric, nearest_fabric
 from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds

@@ -10,7 +10,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.definitions.overrides import Overrides
+from colltool.definitions.reader import Overrides
 from colltool.diagnosis.results import AssumedFabric, BoundedCalls, LeftOutKernels
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric

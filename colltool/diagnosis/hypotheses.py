@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple, assert_never
 
 from colltool.base.formatting import format_rate, format_time, whole_percent
 from colltool.diagnosis.scenario import Scenario
-from colltool.fabric.capabilities import TierCapabilities
-from colltool.fabric.topology import capabilities_of
+from colltool.fabric.topology import TierCapabilities, capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, with_tiers, without_in_network
 from colltool.measurements.series import LogLibrary, log_library
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Number, Primitive
 from colltool.base.result import same
 from colltool.estimate.curve import NO_SOFTWARE_TIME, SoftwareTime
 from colltool.estimate.cut_bound import CutBound

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from colltool.base.cost import Number
 from colltool.base.formatting import format_bytes
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.curve import Curve

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, printable
 from colltool.base.formatting import format_time
-from colltool.base.quoting import printable
 from colltool.traces.events import LaunchedKernel, TraceEvents
 from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, text
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
+from colltool.base.files import AnyPath
 from colltool.base.formatting import counted
-from colltool.base.inputs import AnyPath
 from colltool.base.primitives import P2P
 from colltool.diagnosis.results import LeftOutKernels
 from colltool.traces.calls import ObservedCall, RankTrace, observe

@@ -10,9 +10,8 @@ from io import BufferedReader
 from math import isfinite
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError
-from colltool.base.inputs import TRACE, AnyPath, not_utf8, opened
-from colltool.base.quoting import printable
+from colltool.base.errors import ColltoolError, printable
+from colltool.base.files import TRACE, AnyPath, not_utf8, opened
 from colltool.traces.metadata import LABELS, Labels, is_collective
 from colltool.traces.reader import EVENTS, NotJson, Reader
 

@@ -10,10 +10,9 @@ from os import PathLike, fspath
 from statistics import median
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError
-from colltool.base.inputs import AnyPath
+from colltool.base.errors import ColltoolError, printable
+from colltool.base.files import AnyPath
 from colltool.base.primitives import P2P, Primitive
-from colltool.base.quoting import printable
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import BoundedCalls, LeftOutKernels
 from colltool.estimate.assumptions import Readings

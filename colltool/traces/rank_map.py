@@ -12,10 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, either, given
+from colltool.base.errors import ColltoolError, either, given, printable, shown
+from colltool.base.files import read_text
 from colltool.base.formatting import counted
-from colltool.base.inputs import read_text
-from colltool.base.quoting import printable, shown
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
 

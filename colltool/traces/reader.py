@@ -17,7 +17,7 @@ from io import BufferedReader
 from json import JSONDecoder
 from typing import IO, Any, cast
 
-from colltool.base.inputs import AnyPath
+from colltool.base.files import AnyPath
 
 EVENTS = "traceEvents"
 CHUNK = 2**20  # bytes read at once

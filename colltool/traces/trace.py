@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
+from colltool.base.errors import printable
+from colltool.base.files import AnyPath
 from colltool.base.formatting import counted
-from colltool.base.inputs import AnyPath
 from colltool.base.primitives import SHORT
-from colltool.base.quoting import printable
 from colltool.definitions.field_types import MAX_LISTED
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric

@@ -6,13 +6,11 @@ from typing import NamedTuple
 from colltool.algorithms.composed import natural_order
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, Status
-from colltool.base.cost import Pipeline, total_n_alpha, total_n_beta
-from colltool.base.primitives import A2A
+from colltool.base.primitives import A2A, Pipeline, totals
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.groups import PlacedGroup, tier_group
-from colltool.fabric.capabilities import DistanceClass
-from colltool.fabric.topology import capabilities_of
+from colltool.fabric.topology import DistanceClass, capabilities_of
 from colltool.schedules.composed import compose
 from colltool.schedules.executor import Outcome, run
 from colltool.schedules.lattice_links import LatticeLinks
@@ -119,7 +117,7 @@ def formula(row: Algorithm, group: Group, segments: int) -> Counts:
     """By the registered formula, a pipelined one at P segments."""
     schedule = row.schedule(group)
     if all(terms.fill is None for terms in schedule):
-        return Counts(total_n_alpha(schedule), total_n_beta(schedule))
+        return Counts(*totals(schedule))
     (terms,) = schedule
     return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
 
