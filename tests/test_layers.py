@@ -136,7 +136,6 @@ ON_ARRAYS = {
     "colltool.schedules",
     *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "loads", "seats")),
     *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
-    "colltool.verification.on_links",
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
     "colltool.traces.calls",

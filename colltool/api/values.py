@@ -16,7 +16,7 @@ from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, 
 from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.estimate.assumptions import Readings, checked
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ import pytest
 import colltool.algorithms as filled
 from colltool.algorithms.composed import every_composition
 from colltool.algorithms.group import Axis, Group, Topology
-from colltool.algorithms.lattice_paths import busiest_link
+from colltool.algorithms.lattice import busiest_link
 from colltool.algorithms.registry import algorithms, every_algorithm, find
 from colltool.base.primitives import (
     A2A,

@@ -11,8 +11,7 @@ from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, totals
 from colltool.schedules import executor, program
-from colltool.schedules.lattice import hamiltonian_cycle, snake
-from colltool.schedules.lines import both_ways, halving, one_way, open_line
+from colltool.schedules.lattice import both_ways, halving, hamiltonian_cycle, one_way, open_line, snake
 from tests.wiring import LatticeNetwork
 
 assert colltool.algorithms
