@@ -345,10 +345,10 @@ def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
 
 def _cut(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
     """The slice of this shape as a lattice of its own; None where it does not fit."""
-    axes = None if shape == tier.shape else _slice_axes(tier, shape)
-    if axes is None:
-        return tier if shape == tier.shape else None
-    return tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes)})
+    if shape == tier.shape:
+        return tier
+    axes = _slice_axes(tier, shape)
+    return axes and tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes)})
 
 
 def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
