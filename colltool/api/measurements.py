@@ -198,8 +198,7 @@ def doctor(
     Raises:
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is not known and no fabric.
     """
-    from colltool.diagnosis.doctor import diagnose
-    from colltool.diagnosis.evidence import Evidence
+    from colltool.diagnosis.doctor import Evidence, diagnose
     from colltool.measurements.series import Measurements
     from colltool.traces.measurements import evidence_of
 

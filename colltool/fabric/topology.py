@@ -252,8 +252,6 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
 
 
 class ClosTopology(TierCapabilities[ClosTier]):
-    """Each level is a distance class; a single one where the file gives ``alpha``."""
-
     joins = "hosts"
 
     @property
@@ -326,11 +324,11 @@ class _Box(NamedTuple):
 
 
 def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
-    """The slice that a group of this many endpoints takes: a box of whole lines, as near a cube as fits; None where none does.
+    """The slice that a group of this many endpoints takes: of all boxes of whole lines the one with the largest bisection.
 
-    Of all boxes the one with the largest bisection, then the least diameter. Where the file lists what its maker rents out
-    (``slices``, ``cube``), the best of those: a box of whole cubes is joined by optical switches, so it need not lie inside the
-    lattice and has wraparound. Any other box wraps along the axes that it takes whole.
+    Then the least diameter; None where none fits. Where the file lists what its maker rents out (``slices``, ``cube``), the best
+    of those: a box of whole cubes is joined by optical switches, so it need not lie inside the lattice and has wraparound. Any
+    other box wraps along the axes that it takes whole.
     """
     rented = [axes for one in tier.slices or () if prod(one) == endpoints and (axes := _slice_axes(tier, one))]
     if tier.cube is not None and endpoints <= tier.endpoints and endpoints % tier.cube ** len(tier.shape) == 0:
@@ -348,7 +346,7 @@ def _cut(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
     if shape == tier.shape:
         return tier
     axes = _slice_axes(tier, shape)
-    return axes and tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes)})
+    return tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes)}) if axes else None
 
 
 def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
