@@ -22,10 +22,10 @@ from colltool.api.values import (
     wrong,
 )
 from colltool.base.errors import ColltoolError, given, naming
-from colltool.base.inputs import remembering
+from colltool.base.files import remembering
+from colltool.base.formatting import parse_rate
 from colltool.base.primitives import Primitive
-from colltool.base.units import parse_rate
-from colltool.definitions.overrides import Overrides
+from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import load_fabric
 

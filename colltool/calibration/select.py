@@ -22,8 +22,8 @@ from colltool.calibration.piecewise_linear_fit import (
 )
 from colltool.calibration.series_prices import AlgorithmCosts, Authority
 from colltool.measurements.series import Series
-from colltool.nccl.algorithm_map import SEGMENT, SPOKEN, protocol_of
 from colltool.nccl.hardware import Hardware
+from colltool.nccl.rules import SEGMENT, SPOKEN, protocol_of
 
 # placeholder names of a fit's protocols, small sizes first
 NAMES = {count: tuple(f"{SEGMENT}{place + 1}" for place in range(count)) for count in (1, 2, 3)}

@@ -11,9 +11,8 @@ from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.group import JoinedBy
 from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice, selectable
-from colltool.base.errors import ColltoolError, either, given, nearest, spell
+from colltool.base.errors import ColltoolError, clipped, either, given, nearest, spell
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, own_share
-from colltool.base.quoting import clipped
 from colltool.estimate.algorithm_estimate import Curve, bound_by
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, named_candidates
@@ -24,9 +23,9 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import LogLibrary, Series, check_series, log_library
-from colltool.nccl.algorithm_map import spec_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
+from colltool.nccl.rules import spec_of
 from colltool.nccl.topology_inputs import hardware_of
 
 

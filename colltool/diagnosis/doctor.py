@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError, either, given
 from colltool.base.formatting import counted, size_text, whole_percent
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import MOST_IN_A_HOST, check_fits
-from colltool.definitions.overrides import Overrides
+from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import ExperimentMachine, Scoring, SupportedCause, explained, next_experiments, upper_bounds
 from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, Scenario, hypotheses, maker_of
 from colltool.diagnosis.results import (

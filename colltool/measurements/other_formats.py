@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from colltool.base.errors import ColltoolError, ManyErrors, given
-from colltool.base.formatting import counted
+from colltool.base.formatting import counted, parse_size
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, parse_primitive
-from colltool.base.units import parse_size
 from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS, UnusableRow, looks_like_a_row, message_size, positive_time
 from colltool.measurements.series import MAX_LINE, Format, Log, Note, ParsedLog, Record, UserHints, agree, clean
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, ManyErrors
+from colltool.base.errors import ColltoolError, ManyErrors, printable
 from colltool.base.primitives import Primitive
-from colltool.base.quoting import printable
 from colltool.measurements import nccl_tests
 from colltool.measurements import other_formats as osu
 from colltool.measurements import other_formats as plain_csv

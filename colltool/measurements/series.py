@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Literal, NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, given
+from colltool.base.files import not_utf8, read_bytes
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time
-from colltool.base.inputs import not_utf8, read_bytes
 from colltool.base.primitives import Primitive, busbw_factor
 
 

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, printable
+from colltool.base.files import AnyPath
 from colltool.base.formatting import counted, format_time
-from colltool.base.inputs import AnyPath
 from colltool.base.primitives import P2P, Primitive
-from colltool.base.quoting import printable
 from colltool.diagnosis.doctor import Evidence
 from colltool.diagnosis.results import BoundedCalls, LeftOutKernels
 from colltool.estimate.assumptions import Readings

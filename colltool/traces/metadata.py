@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from colltool.base.errors import shown
+from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.base.quoting import shown
-from colltool.base.units import MAX_SIZE
 
 Labels = dict[str, Any]  # metadata of a call, by the profiler's names
 SPLITS = ("In split size", "Out split size")

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, either, given, said
+from colltool.base.errors import ColltoolError, either, given, printable, said, shown
+from colltool.base.files import read_text
 from colltool.base.formatting import counted
-from colltool.base.inputs import read_text
 from colltool.base.primitives import P2P
-from colltool.base.quoting import printable, shown
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric

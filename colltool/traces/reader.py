@@ -21,9 +21,8 @@ from json import JSONDecoder
 from math import isfinite
 from typing import IO, Any, NamedTuple, cast
 
-from colltool.base.errors import ColltoolError
-from colltool.base.inputs import TRACE, AnyPath, not_utf8, opened
-from colltool.base.quoting import printable
+from colltool.base.errors import ColltoolError, printable
+from colltool.base.files import TRACE, AnyPath, not_utf8, opened
 from colltool.traces.metadata import LABELS, Labels, is_collective
 
 EVENTS = "traceEvents"

@@ -9,11 +9,10 @@ from math import ceil, floor, log2
 from statistics import median
 
 from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
-from colltool.base.errors import given, said
+from colltool.base.errors import given, printable, said
+from colltool.base.files import AnyPath
 from colltool.base.formatting import counted, ordinal
-from colltool.base.inputs import AnyPath
 from colltool.base.primitives import A2A, P2P, SHORT, Primitive
-from colltool.base.quoting import printable
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.field_types import MAX_LISTED
 from colltool.diagnosis.thresholds import EXPECT, FASTER, FEW, SLACK, threshold_of

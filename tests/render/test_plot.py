@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from colltool.base.errors import ColltoolError
+from colltool.base.files import write_file
 from colltool.base.primitives import AR, RS, Primitive
-from colltool.base.writing import write_file
 from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
 from colltool.calibration.select import ExcludedSize
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation

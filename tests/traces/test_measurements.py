@@ -12,8 +12,8 @@ from tracing import call, kernel, step, text, write
 
 from colltool.base.primitives import AG, AR
 from colltool.diagnosis.results import BoundedCalls
-from colltool.traces import is_trace
 from colltool.traces.calls import MESSAGE, SPREAD, TracedSeries, measured_calls
+from colltool.traces.reader import is_trace
 
 MIB = 2**20
 
