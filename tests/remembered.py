@@ -12,7 +12,7 @@ import pytest
 def remembered() -> Iterator[Callable[[], None]]:
     """Envelopes by sample, for the whole session; calling it forgets them, where a test is about fitting twice."""
     from colltool.calibration import select
-    from colltool.calibration.piecewise_linear_fit import Envelope, Sample, fit_envelope
+    from colltool.calibration.envelope import Envelope, Sample, fit_envelope
 
     found: dict[bytes, Envelope] = {}
 

@@ -1,7 +1,5 @@
 """``calibrate``: fits a fabric's tiers to measured series, innermost first, and writes a fabric that loads again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -136,26 +134,24 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
 
 
 def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
-    series, chosen, residuals = fit.member.series, fit.chosen, []
+    series, chosen, rows = fit.member.series, fit.chosen, []
     for point, used, best in zip(series.points, fit.member.used, price_series(fabric, series, Readings()).best, strict=True):
         error = best.seconds / point.seconds - 1
-        residuals.append(
-            Residual(point.bytes, point.seconds, best.seconds, error, best.algorithm, best.protocol, used=bool(used))
-        )
-    seen = [one.relative_error for one in residuals if one.used]
+        rows.append(Residual(point.bytes, point.seconds, best.seconds, error, best.algorithm, best.protocol, used=bool(used)))
+    seen = [one.relative_error for one in rows if one.used]
     mean = mape(np.array(seen))
     if mean > _ABSURD:
         what = f"{series.title}: no alpha-beta curve fits these times, the best is off by more than 100%"
         fix = "check that the log is complete and its units are right"
         raise ColltoolError(what, where=series.points[0].where, fix=fix)
-    unseen = np.append(fit.errors, [one.relative_error for one in residuals if not one.used])
+    unseen = np.append(fit.errors, [one.relative_error for one in rows if not one.used])
     return FittedSeries(
         series=series,
         algorithms=chosen.algorithms,
         confidence=chosen.confidence,
         candidates=chosen.candidates,
         protocols=fit.protocols,
-        residuals=tuple(residuals),
+        residuals=tuple(rows),
         left_out=fit.left_out,
         mape=mean,
         worst=max(seen, key=abs, default=0.0),
@@ -172,22 +168,20 @@ _ASTRAY, _ASTRAY_BY = 2.0, 0.03  # by what the written file may do worse than th
 def series_notes(results: Sequence[FittedSeries]) -> list[str]:
     notes = []
     for one in results:
+        title = one.series.title
         sure = f"{one.series.primitive.spoken}: {' + '.join(one.algorithms)} ({one.confidence})"
         tied = sorted({field for protocol in one.protocols for field in protocol.tied})
         alone = len({other.series.ranks for other in results if other.series.primitive is one.series.primitive}) == 1
         notes += [sure] + [_tied(one, field, alone=alone) for field in tied]
         if one.cv_mape is not None and one.mape > _ASTRAY * one.cv_mape + _ASTRAY_BY:
             notes.append(
-                f"{one.series.title}: the fit alone is {percent(one.cv_mape)} off, the written file {percent(one.mape)}: the"
+                f"{title}: the fit alone is {percent(one.cv_mape)} off, the written file {percent(one.mape)}: the"
                 " inner tiers are not what the fit assumes; name what ran, or calibrate each tier by itself"
             )
-        far = len(one.left_out) / len(one.series.points)
-        if far > 0.25:
-            notes.append(
-                f"{one.series.title}: {whole_percent(far)} of the sizes are off any alpha-beta curve and left out of the fit"
-            )
+        if (far := len(one.left_out) / len(one.series.points)) > 0.25:
+            notes.append(f"{title}: {whole_percent(far)} of the sizes are off any alpha-beta curve and left out of the fit")
         if len(one.series.points) < 8:
-            notes.append(f"{one.series.title}: {len(one.series.points)} sizes only; trust the fit between them, not beyond")
+            notes.append(f"{title}: {len(one.series.points)} sizes only; trust the fit between them, not beyond")
     sizes = [point.bytes for one in results for point in one.series.points]
     measured = {one.series.primitive for one in results}
     others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in measured)
@@ -199,7 +193,6 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
 
 
 def line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
-    """Notes on protocols whose bandwidth exceeds the stated line rate."""
     above = {p.name: p.bandwidth_Bps for one in results for p in one.protocols if p.eta_beta is None}
     return [
         f"{name} carries {format_rate(rate)}, more than the stated line rate of {format_rate(line_Bps)}: "
@@ -238,7 +231,6 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
 
 
 def _some(sizes: Sequence[_T], most: int) -> tuple[Sequence[_T], list[str]]:
-    """At most so many, evenly spread, and a line on the others."""
     left = len(sizes) - most
     if left <= 0:
         return sizes, []

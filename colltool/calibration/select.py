@@ -9,17 +9,7 @@ from numpy.typing import NDArray
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate, percent, size_text
-from colltool.calibration.piecewise_linear_fit import (
-    UNLIKELY,
-    Envelope,
-    Prior,
-    Sample,
-    evaluate,
-    fit_envelope,
-    relative_errors,
-    relative_rows,
-    robust,
-)
+from colltool.calibration.envelope import UNLIKELY, Envelope, Prior, Sample, evaluate, fit_envelope, refitted, relative_errors
 from colltool.calibration.series_prices import AlgorithmCosts, Authority
 from colltool.measurements.series import Series
 from colltool.nccl.hardware import Hardware
@@ -121,7 +111,6 @@ def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
 
 
 def most_protocols(points: int) -> int:
-    """How many protocols this many points can tell apart: three points each."""
     return max(1, min(len(NAMES), points // 3))
 
 
@@ -208,7 +197,6 @@ def mape(errors: NDArray[np.float64]) -> float:
 
 
 def unseen_mape(errors: NDArray[np.float64]) -> float | None:
-    """Mean absolute cross-validated error; None where no fit without some sizes was possible."""
     return None if np.isnan(errors).all() else mape(errors)
 
 
@@ -296,11 +284,8 @@ def under_names(chosen: ChosenFit, names: tuple[str, ...], prior: Prior) -> Chos
     renamed = chosen._replace(names=names)
     if len(chosen.sample.offset) == 1 or names == chosen.names:
         return renamed
-    sample, theta, labels = sample_of(chosen.members, names, prior), chosen.fit.theta, chosen.fit.component
-    rows = relative_rows(sample, chosen.fit.algorithm, labels)
-    mine = labels == np.arange(len(theta))[:, None]
-    again = np.where((mine.sum(axis=1) > 1)[:, None], robust(*rows, mine, prior), theta)
-    return renamed._replace(sample=sample, fit=evaluate(again, sample))
+    sample = sample_of(chosen.members, names, prior)
+    return renamed._replace(sample=sample, fit=refitted(chosen.fit, sample))
 
 
 def together(groups: Sequence[ChosenFit], prior: Prior) -> ChosenFit | None:

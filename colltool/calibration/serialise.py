@@ -1,7 +1,5 @@
 """A fit as a fabric file writes it: protocols, switch parameters, uncertainty ranges and sources."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -13,7 +11,7 @@ import numpy as np
 
 from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import A2A, P2P, Primitive
-from colltool.calibration.piecewise_linear_fit import Prior, certainty
+from colltool.calibration.envelope import Prior, certainty
 from colltool.calibration.select import SWITCH, ChosenFit, Member, components, under_names
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.topology import cable_s
@@ -124,7 +122,6 @@ def rate_text(rate: float) -> str:
 
 
 def without_intervals(data: dict[str, Any]) -> None:
-    """Drop the ranges of protocols from a fabric's data: a new fit has protocols of its own."""
     kept = {key: how for key, how in (data.pop("uncertainty", None) or {}).items() if ".protocols." not in key}
     if kept:
         data["uncertainty"] = kept
@@ -211,10 +208,8 @@ def identified(chosen: ChosenFit, prior: Prior) -> ChosenFit:
     known, count = list(_known(chosen)), len(chosen.names)
     slopes = np.maximum(chosen.fit.theta[:count, 2], 1e-18)
     felt = slopes[chosen.fit.theta[:count, 2] > 0].min(initial=np.inf)
-    found = [
-        _protocol([one for one in known if one.segment == segment], float(felt / slope), last=segment == count - 1)
-        for segment, slope in enumerate(slopes)
-    ]
+    own = [[one for one in known if one.segment == segment] for segment in range(count)]
+    found = [_protocol(own[i], float(felt / slope), last=i == count - 1) for i, slope in enumerate(slopes)]
     names = list(chosen.names)
     for protocol, name in SPOKEN.items():
         same = [segment for segment, what in enumerate(found) if what == protocol]
@@ -224,7 +219,6 @@ def identified(chosen: ChosenFit, prior: Prior) -> ChosenFit:
 
 
 def notes_on(fits: Sequence[tuple[Member, Sequence[str]]]) -> list[str]:
-    """Notes on segments without a name, and on names that stand for part of a protocol."""
     notes = []
     for member, names in fits:
         what = member.series.primitive.spoken
@@ -287,7 +281,6 @@ def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) ->
 
 
 def _by_rate(rate: float | None, share: float) -> set[str]:
-    """Protocols that can reach a rate, given in LL's by NCCL's model."""
     if rate is None or rate > _NOT_FELT:
         return set(SPOKEN)
     if rate < _TOO_SLOW:

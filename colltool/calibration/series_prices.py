@@ -1,7 +1,5 @@
 """Price every algorithm that may have run a measured series, at all its sizes in one call."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import gcd, log, prod
@@ -22,7 +20,7 @@ from colltool.estimate.protocols import tier_under
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
-from colltool.measurements.series import LogLibrary, Series, check_series, log_library
+from colltool.measurements.series import LogLibrary, Series, check_timing, log_library
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
 from colltool.nccl.rules import spec_of
@@ -56,7 +54,7 @@ def price_series(fabric: Fabric, series: Series, readings: Readings, only: Seque
     sizes, primitive, placed = [point.bytes for point in series.points], series.primitive, place(fabric, series.ranks)
     names = own_names(series, only) if only else []
     if not names and not library_runs(placed, primitive):
-        names = library_candidates(placed, primitive, readings, series.library, sizes)
+        names = _library_candidates(placed, series, readings)
         if not names:
             who = series.library or "a library"
             what = f"{series.title}: nothing that {who} ships for {primitive.spoken} runs on {fabric.name}"
@@ -67,9 +65,7 @@ def price_series(fabric: Fabric, series: Series, readings: Readings, only: Seque
     for row in rows:
         parts = (row.alpha_s, row.bandwidth_s, row.overhead_s, row.software_s, row.total_s, row.protocol)
         columns = zip(*(np.broadcast_to(np.asarray(part), len(sizes)).tolist() for part in parts), strict=True)
-        by_title[row.title] = tuple(
-            Quote(row.title, protocol, total, bound_by(*split), row.spec) for *split, total, protocol in columns
-        )
+        by_title[row.title] = tuple(Quote(row.title, how, total, bound_by(*split), row.spec) for *split, total, how in columns)
     best = tuple(min(quotes, key=lambda quote: quote.seconds) for quotes in zip(*by_title.values(), strict=True))
     return Priced(by_title, best)
 
@@ -98,7 +94,9 @@ MOST_IN_A_HOST = 16
 
 def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
     """The series' ranks placed on the fabric; an error with a fix where fabric and log disagree."""
-    check_series(series)
+    for point in series.points:
+        for seconds in (point.seconds, point.low_s, point.high_s):
+            check_timing(point.bytes, seconds, point.where)
     where = series.points[0].where
     try:
         placed = place(fabric, series.ranks)
@@ -253,13 +251,12 @@ def _probed(span: Span, protocol: Protocol | None) -> Span:
     return replace(span, tier=tier.model_copy(update=update))
 
 
-def library_candidates(
-    placed: PlacedGroup, primitive: Primitive, readings: Readings, library: str, sizes: Sequence[float]
-) -> list[str]:
+def _library_candidates(placed: PlacedGroup, series: Series, readings: Readings) -> list[str]:
     """Specs of what a library ships and the group can run. A fabric without library facts may be GPUs or hosts: what the library
     runs on either counts."""
-    own: LibraryName = "all" if library else placed.fabric.library_name
-    known: LibraryName = log_library(library).in_fabrics or own
+    primitive, sizes = series.primitive, [point.bytes for point in series.points]
+    own: LibraryName = "all" if series.library else placed.fabric.library_name
+    known: LibraryName = log_library(series.library).in_fabrics or own
     under = replace(placed, fabric=placed.fabric.under(known))
     found = [one.choice.spec for one in Candidates(under, primitive, readings).all(sizes) if one.rank_class == 0]
     if known == "all" or placed.fabric.library_facts:
@@ -302,12 +299,10 @@ class LibraryRuns(NamedTuple):
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """Every algorithm once, small sizes first."""
         return tuple(dict.fromkeys(run.spec for runs in self.runs for run in runs))
 
 
 def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tuple[Hardware, ...]:
-    """The hardware of each group if NCCL ran; empty for other libraries, or where the fabric lacks facts."""
     facts = fabric.library_facts
     if not log_library(library).may_be_nccl or facts is None or facts.name != "nccl":
         return ()

@@ -1,7 +1,5 @@
 """Fit one tier to the series that end on it, collective by collective, and write the result into the fabric's data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A, Primitive
-from colltool.calibration.piecewise_linear_fit import Prior
+from colltool.calibration.envelope import Prior
 from colltool.calibration.select import ChosenFit, ExcludedSize, Member, above_line, choose, name_inside, together, usable
 from colltool.calibration.serialise import (
     FittedProtocol,
@@ -98,7 +96,6 @@ def calibrate_tier(
 
 
 def _by_member(chosen: ChosenFit) -> list[Any]:
-    """The errors of a fit's used points, split by member."""
     return np.split(chosen.errors, np.cumsum([int(member.used.sum()) for member in chosen.members])[:-1])
 
 
@@ -150,7 +147,6 @@ def _complete_inner(data: dict[str, Any]) -> None:
 
 
 def _by_scope(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
-    """A tier's protocols by name, for each set of primitives that they are of."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for entry in tier.get("protocols") or ():
         found.setdefault(tuple(entry.get("primitives") or ()), {})[entry["name"]] = entry
@@ -195,9 +191,8 @@ def _under_inner(
     placed: PlacedGroup, primitive: Primitive, tier: str, names: Sequence[str]
 ) -> tuple[tuple[str, tuple[AlgorithmCosts, ...]], ...]:
     """Costs under each protocol that all other tiers list, by protocol name."""
-    listed = {
-        span.tier.name: own for span in placed.spans if span.tier.name != tier and (own := span.tier.protocols_for(primitive))
-    }
+    others = [span.tier for span in placed.spans if span.tier.name != tier]
+    listed = {one.name: own for one in others if (own := one.protocols_for(primitive))}
     common = [name for name in next(iter(listed.values()), ()) if all(name in own for own in listed.values())]
     under = {protocol: {inner: own[protocol] for inner, own in listed.items()} for protocol in common}
     each = {protocol: [costs(placed, tier, primitive, name, inner) for name in names] for protocol, inner in under.items()}
@@ -207,7 +202,6 @@ def _under_inner(
 def _fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> tuple[ChosenFit, tuple[tuple[ExcludedSize, ...], ...]]:
-    """The fit of one collective's series, and the sizes that each of them leaves out."""
     title, where = series[0].title, series[0].points[0].where
     if sum(len(one.points) for one in series) < _LEAST:
         what, fix = f"{title}: a single size does not determine a line", "measure several sizes, ideally 1 KB to 1 GB"
@@ -216,9 +210,8 @@ def _fit_collective(
     site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
     known = None if algorithms else library_runs_of(series, site.on)
     able, prior = _able(site, algorithms, known), _prior_of(fabric, tier, series[0].library)
-    judged = [
-        usable(member, prior) for member in site.members(able[:1], [np.ones(len(one.points), dtype=bool) for one in series])
-    ]
+    everything = [np.ones(len(one.points), dtype=bool) for one in series]
+    judged = [usable(member, prior) for member in site.members(able[:1], everything)]
     used, line = [used for used, _ in judged], tier.bandwidth * tier.ports
     # sets of algorithms to compare: what the library would run, then the likeliest, alone and in pairs (over several rank counts
     # or tiers, where two algorithms differ from one with one more protocol); just the user's where named
@@ -252,9 +245,8 @@ def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | Non
                 named_candidates(group, first.primitive, Readings(), [name])
             except ColltoolError as error:
                 argument = "" if error.where else error.argument or "algorithms"
-                raise ColltoolError(
-                    f"{first.title}: {error.what}", where=error.where, argument=argument, fix=error.fix
-                ) from error
+                what = f"{first.title}: {error.what}"
+                raise ColltoolError(what, where=error.where, argument=argument, fix=error.fix) from error
     what = f"{first.title}: {', '.join(missing)} cannot be fitted"
     fix = f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what can run"
     raise ColltoolError(what, argument="algorithms", fix=fix)

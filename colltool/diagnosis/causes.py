@@ -3,8 +3,6 @@
 The next experiment is the one for which the remaining causes predict the most different times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations
 from math import log
@@ -53,7 +51,6 @@ class SupportedCause(NamedTuple):
 
     @property
     def score(self) -> float:
-        """Fit, with a handicap for a free number."""
         return self.fit + (ACCURACY if self.cause.free else 0.0)
 
     @property
@@ -95,7 +92,6 @@ class Scoring(NamedTuple):
         return self.over(cause, value, frozenset(errors))
 
     def over(self, cause: Hypothesis, value: float, units: frozenset[int]) -> SupportedCause:
-        """A cause scored over these size classes."""
         scenario = cause.scenario(value)
         errors = [self.error(self.units[at], scenario) or 0.0 for at in units]
         everywhere = [self.error(self.units[at], scenario, everywhere=True) or 0.0 for at in units]
@@ -236,7 +232,6 @@ def next_experiments(causes: Sequence[SupportedCause], base: Scenario, on: Exper
 
 
 def _trials(base: Scenario, on: ExperimentMachine) -> Iterator[_Trial]:
-    """All experiments, the plainest first, which wins ties."""
     ran, per_host = log_library(on.library), on.ranks // on.hosts
     loud = dict(_LOUD) if ran.launches_kernels else {}
     multicast = ran.may_be_nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None

@@ -34,7 +34,6 @@ from colltool.measurements.series import Measurements, Series
 
 def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrides = (), expect: float | None = None,
              readings: Readings | None = None) -> Diagnosis:  # fmt: skip
-    """Hold every series against the prices of a machine, and price every cause of what is off."""
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)
@@ -143,7 +142,6 @@ class Evidence(NamedTuple):
 
     @property
     def most_ranks(self) -> int:
-        """Ranks of the job, or of the largest group seen."""
         return max([self.world or 1, *(one.ranks for one in self.series), *(one.ranks for one in self.bounds)])
 
     def only(self, primitive: Primitive | None) -> Evidence:

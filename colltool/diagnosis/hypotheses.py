@@ -3,8 +3,6 @@
 A cause is a setting (one scenario) or has one number that is fitted to the times, such as a share or a count of links.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, partial
@@ -156,7 +154,6 @@ def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
 
 
 def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
-    """All causes that apply to this machine."""
     fabric = base.fabric
 
     # cached, since prices are remembered by the scenario's fabric object

@@ -1,7 +1,5 @@
 """What ``validate`` and ``doctor`` return: frozen records in SI units."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """What share of the price healthy machines reach, the bars of ``doctor`` and ``trace``; steps in times that no price takes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
 from math import log
@@ -86,7 +84,6 @@ def size_classes(series: Sequence[ValidatedSeries], bars: Sequence[float], launc
 
 
 def wide(points: Sequence[ValidatedPoint]) -> range:
-    """Indices of the largest, bandwidth-bound points, up to the last."""
     count = len(points)
     return range(next((i for i in reversed(range(count)) if points[i].bound != "bandwidth"), -1) + 1, count)
 
@@ -102,7 +99,6 @@ MANY = 4  # sizes above the curve through their neighbours that make a series sc
 
 
 def cliff_in(points: Sequence[Point]) -> str | None:
-    """Times that no price can explain, in words."""
     steps = breaks(points)
     if not steps:
         return None

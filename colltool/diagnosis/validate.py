@@ -32,10 +32,8 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
         raise ColltoolError(f"must be a positive share, got {max_mape}", argument="max_mape", fix=fix)
     if not measurements.series:
         first = next((one for one in measurements.skipped if not one.used), None)
-        what, fix = (
-            "nothing to validate: the logs hold no usable series",
-            "measure again, and give the whole output of the benchmark",
-        )
+        what = "nothing to validate: the logs hold no usable series"
+        fix = "measure again, and give the whole output of the benchmark"
         if first is None:
             raise ColltoolError(what, fix=fix)
         raise ColltoolError(f"{what}: {first.reason}, {counted(first.rows, 'row')}", where=first.where, fix=fix)
@@ -47,7 +45,6 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
 
 
 def mape(points: Sequence[ValidatedPoint]) -> float:
-    """Mean absolute relative error."""
     return fmean(map(_error, points))
 
 
@@ -209,7 +206,6 @@ def _share(got: float, due: float) -> str:
 
 
 def faster(case: SeriesContext) -> str:
-    """A large message beats the price."""
     last, tier = case.checked[-1], case.placed.spans[-1].tier
     got, due, rate = format_rate(last.busbw_measured_Bps, 3), format_rate(last.busbw_expected_Bps, 3), tier.bandwidth * tier.ports
     single = len(case.placed.spans) == 1 and capabilities_of(tier).joined_by == "switches"
@@ -288,10 +284,8 @@ def algorithm(case: SeriesContext) -> str | None:
     """Neighbouring sizes match one algorithm where another should win."""
     runs = {}
     for title, quotes in case.priced.by_title.items():
-        fits = [
-            case.slower(i) and quotes[i].seconds > (1 + WITHIN) * point.predicted_s and case.off(quotes, i) <= CLOSE
-            for i, point in enumerate(case.checked)
-        ]
+        slow = [quotes[i].seconds > (1 + WITHIN) * point.predicted_s for i, point in enumerate(case.checked)]
+        fits = [case.slower(i) and slow[i] and case.off(quotes, i) <= CLOSE for i in range(len(slow))]
         stretches = [list(run) for fit, run in groupby(range(len(fits)), key=fits.__getitem__) if fit]
         runs[title] = [case.checked[i] for i in max(stretches, key=len, default=[])]
     title, run = max(runs.items(), key=lambda one: len(one[1]))
@@ -323,7 +317,6 @@ def floor(case: SeriesContext) -> str | None:
 
 
 def spread(case: SeriesContext) -> str | None:
-    """Repeats of one size that are far apart."""
     apart = [(point.high_s - point.low_s) / point.seconds for point in case.series.points]
     if (widest := max(apart)) <= SPREAD:
         return None
@@ -350,12 +343,10 @@ class SeriesContext(NamedTuple):
 
     @property
     def large(self) -> range:
-        """The last few of ``wide``."""
         return self.wide[-LARGE:]
 
     @property
     def small(self) -> range:
-        """Indices of the points below the first bandwidth-bound one."""
         return range(next((i for i, point in enumerate(self.checked) if point.bound == "bandwidth"), len(self.checked)))
 
     @property
@@ -370,7 +361,6 @@ class SeriesContext(NamedTuple):
         return self.checked[index].measured_s > (1 + WITHIN) * self.checked[index].predicted_s
 
     def off(self, quotes: Sequence[Quote], index: int) -> float:
-        """Relative distance of a quote from the measured time."""
         return abs(quotes[index].seconds / self.checked[index].measured_s - 1)
 
     def worst_large(self, quotes: Sequence[Quote]) -> float:
@@ -381,7 +371,6 @@ class SeriesContext(NamedTuple):
         return self.repriced(lambda tier: scaled_bandwidth(tier, share) if tier.name in names else tier)
 
     def repriced(self, change: Callable[[Tier], Tier]) -> Priced | None:
-        """Quotes on a fabric of changed tiers; None where none of the algorithms runs there."""
         try:
             return price_series(with_tiers(self.fabric, change), self.series, self.readings, self.algorithms)
         except ColltoolError:

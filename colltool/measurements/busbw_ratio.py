@@ -18,11 +18,17 @@ SAY_RANKS = f"say how many: {RANKS_N}"
 
 
 class Ratio(NamedTuple):
-    """The range of a row's busbw/algbw that its printed digits allow."""
+    """The range of a row's busbw/algbw that its printed digits allow, or of the rank counts that this allows."""
 
     low: float
     high: float
     where: str
+
+    @property
+    def ranks(self) -> str:
+        """``8``, ``120 to 140`` or ``more than 5000``."""
+        low, high = round(self.low), round(self.high)
+        return f"more than {low}" if high >= _MOST_RANKS else f"{low}" if low == high else f"{low} to {high}"
 
 
 def ratio(algbw: RoundingInterval | None, busbw: RoundingInterval | None, where: str) -> Ratio | None:
@@ -32,38 +38,33 @@ def ratio(algbw: RoundingInterval | None, busbw: RoundingInterval | None, where:
     return Ratio(busbw.low / algbw.high, busbw.high / algbw.low, where)
 
 
-class RankRange(NamedTuple):
-    """The rank counts that a row's busbw/algbw allows."""
-
-    low: float
-    high: float
-    where: str
-
-    def allows(self, ranks: int) -> bool:
-        return self.low * (1 - _SLACK) <= ranks <= self.high * (1 + _SLACK)
-
-    @property
-    def spoken(self) -> str:
-        """``8``, ``120 to 140`` or ``more than 5000``."""
-        low, high = round(self.low), round(self.high)
-        return f"more than {low}" if high >= _MOST_RANKS else f"{low}" if low == high else f"{low} to {high}"
+def ranks_of(primitive: Primitive, ratios: Sequence[Ratio], agreed: int | None, source: str, where: str) -> tuple[int, set[str]]:
+    """The rank count, as agreed or as all rows allow, and the place of at most one garbled row that does not fit it."""
+    found = _evidence(primitive, ratios)
+    if agreed is None:
+        source, agreed = "the other rows say", _followed(found, where)
+    fits = [one.low * (1 - _SLACK) <= agreed <= one.high * (1 + _SLACK) for one in found]
+    misfits = [one for one, fit in zip(found, fits, strict=True) if not fit]
+    if not misfits or (len(misfits) == 1 and any(fit and one.high < _MOST_RANKS for one, fit in zip(found, fits, strict=True))):
+        return agreed, {one.where for one in misfits}
+    sharpest = min(misfits, key=lambda one: one.high - one.low)
+    what = f"busbw/algbw says {sharpest.ranks} ranks, {source} {agreed}"
+    raise ColltoolError(what, where=sharpest.where, fix="correct the one that is wrong; split logs that ran together")
 
 
-def evidence(primitive: Primitive, found: Iterable[Ratio]) -> list[RankRange]:
+def _evidence(primitive: Primitive, found: Iterable[Ratio]) -> list[Ratio]:
     """What rows say of the rank count; nothing for collectives whose busbw is algbw."""
     if busbw_factor(primitive, 2) == busbw_factor(primitive, 3):
         return []
     limit = 2 * busbw_factor(primitive, 2)  # what the factor tends to: 2 for all-reduce, 1 for the others
-    return [RankRange(_ranks_of(one.low / limit), _ranks_of(one.high / limit), one.where) for one in found]
+    return [Ratio(_ranks_of(one.low / limit), _ranks_of(one.high / limit), one.where) for one in found]
 
 
 def _ranks_of(share: float) -> float:
-    """n from (n-1)/n."""
     return 1 / (1 - share) if share < 1 - 1 / _MOST_RANKS else float(_MOST_RANKS)
 
 
-def follow(found: Sequence[RankRange], where: str) -> int:
-    """The one rank count that all rows allow, or an error."""
+def _followed(found: Sequence[Ratio], where: str) -> int:
     low, high = 1.0, float(_MOST_RANKS)
     for one in sorted(found, key=lambda one: one.high - one.low):
         if one.low <= high and one.high >= low:
@@ -82,19 +83,6 @@ def _integers(low: float, high: float) -> range:
     return range(max(2, math.ceil(low - 1e-9)), math.floor(high + 1e-9) + 1)
 
 
-def contradicting(found: Iterable[RankRange], ranks: int, source: str) -> set[str]:
-    """The place of at most one garbled row whose ratio does not fit ``ranks``; an error if more do not."""
-    fits: list[RankRange] = []
-    misfits: list[RankRange] = []
-    for one in found:
-        (fits if one.allows(ranks) else misfits).append(one)
-    if not misfits or (len(misfits) == 1 and any(one.high < _MOST_RANKS for one in fits)):
-        return {one.where for one in misfits}
-    sharpest = min(misfits, key=lambda one: one.high - one.low)
-    what = f"busbw/algbw says {sharpest.spoken} ranks, {source} {ranks}"
-    raise ColltoolError(what, where=sharpest.where, fix="correct the one that is wrong; split logs that ran together")
-
-
 _SHARP = 0.02  # digits are enough to tell one collective from another: busbw/algbw is known within this share
 _RATIO_SLACK = 0.005  # of busbw/algbw, beyond the rounding of the printed digits
 
@@ -111,7 +99,7 @@ def check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | No
                 continue
             one = min(fitting, key=lambda one: one.high - one.low)
             others = [other for other in Primitive if _fits(other, one, count)]
-            counts = {found.spoken for other in others for found in evidence(other, [one])}
+            counts = {found.ranks for other in others for found in _evidence(other, [one])}
             on = f" on {count} ranks" if count else f" on {counts.pop()} ranks" if len(counts) == 1 else ""
             spoken, names = (" or ".join(words) for words in ((one.spoken for one in others), (f'"{one}"' for one in others)))
             what = f"busbw/algbw is {(one.low + one.high) / 2:.3g}: that is {spoken}{on}, not {stated.spoken}"

@@ -13,11 +13,9 @@ from colltool.measurements.busbw_ratio import (
     Ratio,
     UnusableRow,
     check_collective,
-    contradicting,
-    evidence,
-    follow,
     message_size,
     positive_time,
+    ranks_of,
     ratio,
     rounding_interval,
 )
@@ -41,10 +39,7 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
     agreed = agree(ranks, stated.ranks, "ranks:", "ranks", where)
     if not name and agreed != 1:
         check_collective(primitive, ratios, agreed)
-    proof = evidence(primitive, ratios)
-    if agreed is None:
-        source, agreed = "the other rows say", follow(proof, run.where)
-    garbled = contradicting(proof, agreed, source)
+    agreed, garbled = ranks_of(primitive, ratios, agreed, source, run.where)
     _check_ranks(run, agreed, where)
     nodes = agree(nodes, stated.nodes, "nodes:", "nodes", where)
     groups = len({device.group for device in run.devices})
@@ -239,12 +234,7 @@ class Columns(NamedTuple):
     values: int
     without_redop: bool
 
-    @property
-    def time(self) -> str:
-        return self.names[self.starts[0]]
-
     def words(self, text: str) -> list[str]:
-        """A row's values, one per column."""
         words = text.split(None, self.values + 1)
         if self.without_redop and len(words) > 3 and rounding_interval(words[3]) is not None:
             words.insert(3, "")
@@ -285,10 +275,7 @@ def columns(text: str, above: str, line: int, file: str) -> Columns | None:
 
 
 def check_unit(text: str, line: int, file: str) -> None:
-    """Refuse a table whose unit line gives times in another unit than us."""
-    _, bytes_, units = text.partition("(B)")
-    unit = _OTHER_UNIT.search(units) if bytes_ else None
-    if unit:
+    if unit := _OTHER_UNIT.search(text.partition("(B)")[2]):
         raise ColltoolError(f"times in {unit[1]}, not us", where=f"{file}:{line}", fix="measure again with a current nccl-tests")
 
 
@@ -296,10 +283,7 @@ class Pieces:
     """The row being read: NCCL messages may break it in the middle, and the rest follows on a later line."""
 
     def __init__(self, layout: Columns, number: int, head: str) -> None:
-        self.layout = layout
-        self.number = number
-        self.text = head
-        self.joined = False
+        self.layout, self.number, self.text, self.joined = layout, number, head, False
         self.missing = layout.values - len(layout.words(head))  # negative: too many
 
     def add(self, text: str) -> bool:
@@ -320,7 +304,6 @@ class Pieces:
 
 
 def row_head(text: str) -> str | None:
-    """A row from its first cell on, behind any launcher prefix; None for any other line."""
     head = _HEAD.search(text)
     return text[head.start(1) :] if head and "#" not in text[: head.start(1)] else None
 

@@ -3,8 +3,6 @@
 The report says the same as the text, with numbers at full precision.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -130,7 +128,6 @@ class _Runs:
             self.layout = None
 
     def _said(self, by: re.Pattern[str], match: re.Match[str], number: int) -> None:
-        """Take what a line outside the table says of the run, by the pattern that it matches."""
         if by in (_CONCLUDED, _END):
             self.flush()
         elif by is not _TESTS or match[1]:
@@ -159,7 +156,7 @@ class _Runs:
     def _table(self, layout: Columns) -> None:
         self.flush()
         self._fresh(begun=False)
-        self.layout, self.run.time = layout, layout.time
+        self.layout, self.run.time = layout, layout.names[layout.starts[0]]
         self.run.table = self.run.table or layout.line
         self.run.mentions |= self.mentions
         self.mentions = set()

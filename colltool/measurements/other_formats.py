@@ -1,7 +1,5 @@
 """OSU micro-benchmarks: latency tests of collectives, and of point-to-point messages."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

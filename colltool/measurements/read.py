@@ -1,7 +1,5 @@
 """Reads benchmark logs of any known format and merges them into series; devices and hosts that they name."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -100,16 +98,13 @@ def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
             times, one = [repeat.seconds for repeat in repeats], min(repeats, key=lambda one: (one.file, one.line, one.seconds))
             points.append(Point(one.bytes, median(times), min(times), max(times), len(times), one.where))
         several = [one for repeats in by_size.values() for one in repeats]
-        versions = ", ".join(sorted({one.version for one in several if one.version}))
+        said = ", ".join(sorted({one.version for one in several if one.version}))
         files, one = tuple(sorted({one.file for one in several})), several[0]
-        found.append(
-            Series(one.primitive, one.ranks, one.nodes, tuple(points), one.library, versions, dtype=one.dtype, files=files)
-        )
+        found.append(Series(one.primitive, one.ranks, one.nodes, tuple(points), one.library, said, dtype=one.dtype, files=files))
     return tuple(found)
 
 
 def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
-    """Notes grouped by reason, in order of their first place."""
     by_reason: dict[str, list[Note]] = defaultdict(list)
     for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
         by_reason[note.reason].append(note)

@@ -29,7 +29,6 @@ class LogLibrary(Enum):
 
     @property
     def in_fabrics(self) -> Literal["nccl", "rccl", "mpi"] | None:
-        """As a fabric file names it; None where no fabric file could."""
         names: dict[LogLibrary, Literal["nccl", "rccl", "mpi"]]
         names = {LogLibrary.NCCL: "nccl", LogLibrary.RCCL: "rccl", LogLibrary.MPI: "mpi"}
         return names.get(self)
@@ -76,7 +75,6 @@ class Series(NamedTuple):
 
     @property
     def who(self) -> str:
-        """``16 ranks on 2 nodes``, and the run."""
         nodes = f" on {counted(self.nodes, 'node')}" if self.nodes else ""
         return f"{self.ranks} ranks{nodes}{', ' * bool(self.run)}{self.run}"
 
@@ -104,13 +102,6 @@ class Measurements(NamedTuple):
 LEAST_S = 1e-8  # light takes as long for three metres
 MOST_S = 1e5  # more than a day
 MOST_BPS = 1e14  # a hundred times the ports of 2026
-
-
-def check_series(series: Series) -> None:
-    """Refuse times that no hardware takes, in any repeat."""
-    for point in series.points:
-        for seconds in (point.seconds, point.low_s, point.high_s):
-            check_timing(point.bytes, seconds, point.where)
 
 
 def check_timing(size: float, seconds: float, where: str) -> None:

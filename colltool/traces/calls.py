@@ -182,7 +182,6 @@ def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
 
 
 def _alike(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
-    """Groups without sequence numbers whose calls are the same in every trace."""
     orders: dict[tuple[int, ...], list[list[Any]]] = defaultdict(list)
     for trace in traces:
         own: dict[tuple[int, ...], list[Any]] = defaultdict(list)
@@ -195,7 +194,6 @@ def _alike(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
 
 
 def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
-    """The traces of one job, in the order given."""
     traces = [observe(collect(file)) for file in files]
     ranks: dict[int, str] = {}
     first = next((one for one in traces if one.world), traces[0])
@@ -260,7 +258,6 @@ MeasuredCall = tuple[Primitive, int, int, float]  # number of ranks, which start
 
 
 def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
-    """The series of traces, without a fabric."""
     traces = read_traces(files)
     calls: list[MeasuredCall] = []
     bounds: Counter[tuple[Primitive, int, tuple[int, ...]]] = Counter()
@@ -276,15 +273,12 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
         else:
             calls.append((call.primitive, call.size, call.bytes, one.shortest.seconds))
     devices = tuple(dict.fromkeys(one.device for one in traces if one.device))
-    apart = tuple(LeftOutKernels(why, len(where), where[0]) for why, where in others.items())
+    apart = (*left_out(traces), *(LeftOutKernels(why, len(where), where[0]) for why, where in others.items()))
     upper = tuple(BoundedCalls(primitive, ranks, n, who) for (primitive, ranks, who), n in bounds.most_common())
-    return TracedSeries(
-        Measurements(series_of(calls, traces), ()), devices, world_of(traces), bounds=upper, left_out=(*left_out(traces), *apart)
-    )
+    return TracedSeries(Measurements(series_of(calls, traces), ()), devices, world_of(traces), bounds=upper, left_out=apart)
 
 
 def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tuple[Series, ...]:
-    """Series by primitive and rank count, with the median of each size's calls."""
     times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for primitive, ranks, size, seconds in calls:
         times[primitive, ranks][size].append(seconds)
@@ -302,7 +296,6 @@ def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tup
 def judged(
     fabric: Fabric, calls: Sequence[TracedCall], traces: Sequence[RankTrace], readings: Readings
 ) -> tuple[TraceFinding, ...]:
-    """Findings of ``validate`` on the calls of consecutive ranks."""
     from colltool.diagnosis.validate import validate
 
     found = []

@@ -1,7 +1,5 @@
 """A call's primitive, size, dtype and group from the profiler's metadata, or why they cannot be told."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -147,7 +145,6 @@ def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def count(value: Any) -> int | None:
-    """A non-negative integer, also from text."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         return int(value)
     return value if type(value) is int and 0 <= value < 10**18 else None
@@ -158,9 +155,7 @@ def text(value: Any) -> str:
 
 
 _COLLECTIVE = re.compile(r"^(?:void )?(?:nccl|rccl|msccl)\w*Kernel", re.ASCII)
-_ALGORITHM = re.compile(
-    r"(?:^|_)(COLLNET_DIRECT|COLLNET_CHAIN|COLLNET|NVLS_TREE|NVLS|PAT|RING|TREE)(?:_(LL128|LL|SIMPLE))?(?=_|$)"
-)
+_ALGORITHM = re.compile(r"(?:^|_)(COLLNET(?:_DIRECT|_CHAIN)?|NVLS(?:_TREE)?|PAT|RING|TREE)(?:_(LL128|LL|SIMPLE))?(?=_|$)")
 _CALLED = {
     "AllReduce": (AR,),
     "AllGather": (AG,),
@@ -183,7 +178,6 @@ class KernelName(NamedTuple):
 
 
 def is_collective(name: str) -> bool:
-    """Whether a kernel is NCCL's, RCCL's or MSCCL's."""
     return _COLLECTIVE.match(name) is not None
 
 

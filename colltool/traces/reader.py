@@ -216,7 +216,6 @@ class TraceEvents:
 
 
 def collect(path: AnyPath) -> TraceEvents:
-    """Read one trace, plain or gzipped."""
     with opened(path, TRACE) as (stream, name):
         head = stream.peek(_LOOKED_AT)[:_LOOKED_AT]
         if b"\0" in head and not head.startswith(b"\x1f\x8b"):

@@ -1,7 +1,5 @@
 """``trace``: what ran, call by call, against what a fabric predicts."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from itertools import pairwise
@@ -27,7 +25,6 @@ from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, Trac
 def trace(
     fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None
 ) -> TraceComparison:
-    """Hold the collectives of traces against the prices of a fabric."""
     rank_map = load_map(placed, fabric)
     traces = read_traces(files)
     reading = readings or Readings()
@@ -122,13 +119,8 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
     """A job file of one step's ``calls``; what a job file cannot express stands in comments."""
     last = max((call.places[-1] for call in calls if call.places), default=1)
     ranks = max(world or 0, last + 1)
-    lines = [
-        "# the collectives of a step, from traces, for colltool plan",
-        "schema: colltool.job/1",
-        "name: traced",
-        f"layout: {{dp: {ranks}}}",
-        "calls:",
-    ]
+    lines = ["# the collectives of a step, from traces, for colltool plan", "schema: colltool.job/1"]
+    lines += ["name: traced", f"layout: {{dp: {ranks}}}", "calls:"]
     can = [total for total in totals if not _why_not(total)]
     for total in can[:MAX_LISTED]:
         count = max(1, round(total.a_step))
@@ -162,7 +154,6 @@ MOST_RUNS = 3  # runs of ranks that a sentence names
 def wires_of(
     fabric: Fabric, calls: Sequence[TracedCall], totals: Sequence[CallTotal], traces: Sequence[RankTrace]
 ) -> tuple[LinkHealth, ...]:
-    """The tiers that priced calls cross, innermost first."""
     crossing: dict[str, list[TracedCall]] = defaultdict(list)
     for call in calls:
         if call.expected_s is not None and call.tiers:

@@ -18,7 +18,7 @@ from colltool.base.primitives import Primitive
 from colltool.calibration import calibrate
 from colltool.calibration import serialise as entries
 from colltool.calibration import series_prices as candidates
-from colltool.calibration.piecewise_linear_fit import Certainty, Envelope
+from colltool.calibration.envelope import Certainty, Envelope
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.diagnosis.thresholds import cliff_in
 from colltool.diagnosis.validate import SeriesContext, validate

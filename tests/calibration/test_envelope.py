@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltool.calibration.piecewise_linear_fit import (
+from colltool.calibration.envelope import (
     Array,
     Prior,
     Sample,

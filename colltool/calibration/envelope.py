@@ -211,10 +211,8 @@ def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> list[int]:
 def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> Envelope:
     """Refit and reassign every start until it converges; keeps the best seen, since it may cycle."""
     together = max(1, _TOGETHER // len(sample.seconds))
-    parts = [
-        _refined_together(sample, component[at : at + together], algorithm[at : at + together], rounds)
-        for at in range(0, len(component), together)
-    ]
+    cuts = range(0, len(component), together)
+    parts = [_refined_together(sample, component[at : at + together], algorithm[at : at + together], rounds) for at in cuts]
     return Envelope(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
@@ -239,6 +237,14 @@ def _refined_together(sample: Sample, component: Labels, algorithm: Labels, roun
             break
         moving, theta, component, algorithm = (array[changed] for array in (moving, theta, fits.component, fits.algorithm))
     return best
+
+
+def refitted(fit: Envelope, sample: Sample) -> Envelope:
+    """A fit to other costs, its points labelled as before."""
+    rows = relative_rows(sample, fit.algorithm, fit.component)
+    mine = fit.component == np.arange(len(fit.theta))[:, None]
+    theta = np.where((mine.sum(axis=1) > 1)[:, None], robust(*rows, mine, sample.prior), fit.theta)
+    return evaluate(theta, sample)
 
 
 def relative_rows(sample: Sample, algorithm: Labels, component: Labels) -> tuple[Array, Array]:
@@ -277,10 +283,8 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     if count <= 2:
         return Certainty(np.full((4, 2), np.nan), told)
     together = max(1, min(DRAWS, _DRAWN_TOGETHER // count))
-    draws = [
-        solve(x, y, random.exponential(size=(some, count)), sample.prior, np.full(some, width))
-        for some in np.diff([*range(0, DRAWS, together), DRAWS])
-    ]
+    batches = np.diff([*range(0, DRAWS, together), DRAWS])
+    draws = [solve(x, y, random.exponential(size=(some, count)), sample.prior, np.full(some, width)) for some in batches]
     low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)
     theta = fit.theta[component]  # robust, unlike the draws: it may lie outside their interval
     return Certainty(np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1), told)
