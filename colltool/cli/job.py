@@ -22,9 +22,9 @@ app = group_app("Shipped jobs; show, check and describe job files.")
 @command()
 def list_(*, out: Out) -> None:
     """The shipped jobs."""
+    from colltool.training.files.presets import preset_names
     from colltool.training.job import load_job
     from colltool.training.job_results import JobList
-    from colltool.training.presets import preset_names
 
     out.emit(JobList(tuple(load_job(name) for name in preset_names("jobs"))))
 

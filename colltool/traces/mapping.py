@@ -15,7 +15,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.traces.metadata import CallMetadata
 from colltool.traces.rank_map import RankMap
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.layout import Axes, RankGroup
+from colltool.training.parallel_config import Axes, RankGroup
 
 UNLISTED = "the trace does not list the ranks of the group"
 NO_ENDS = "the trace does not name both ends"
