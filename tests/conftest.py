@@ -13,6 +13,8 @@ sys.path.append(str(Path(__file__).parent))
 
 from remembered import remembered  # noqa: F401 - a fixture
 
+import colltool.api.arguments  # noqa: F401 - errors speak of options as its table has them
+
 settings.register_profile(
     "repeatable",
     derandomize=True,
