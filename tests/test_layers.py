@@ -13,7 +13,7 @@ from small import TOPOLOGIES
 import colltool
 
 PACKAGE = Path(colltool.__file__).parent
-MAX_MODULE_LINES = 300
+MAX_MODULE_LINES = 400
 MAX_BODY_LINES = 40
 MOST_BY_POSITION = 6
 
@@ -136,7 +136,6 @@ ON_ARRAYS = {
     "colltool.schedules",
     *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "loads", "seats")),
     *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
-    "colltool.verification.on_links",
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
     "colltool.traces.calls",

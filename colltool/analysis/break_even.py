@@ -12,7 +12,7 @@ from colltool.analysis.grid import Floats, PriceRequest, leading_rows
 from colltool.analysis.grid import winner as fastest_one
 from colltool.base.arrays import first_least
 from colltool.base.progress import followed
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.fabric.variants import with_values

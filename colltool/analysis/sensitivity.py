@@ -19,9 +19,8 @@ from colltool.base.progress import followed
 from colltool.base.result import Result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupPlacement, GroupSpec
-from colltool.estimate.groups import place
-from colltool.estimate.library_selection import library_of
+from colltool.estimate.groups import library_of, place
+from colltool.estimate.placement import GroupPlacement, GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.parameter_ranges import ParameterRange
 from colltool.fabric.variants import Place, with_values

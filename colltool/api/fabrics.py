@@ -17,7 +17,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.quoting import clipped
 from colltool.definitions.overrides import Overrides, texts_of
 from colltool.estimate.assumptions import Readings, checked
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.fabric.model import Fabric
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
     from colltool.schedules.trace import Vectors
-    from colltool.verification.results import Verification
+    from colltool.verification.verify import Verification
 
 
 def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
@@ -253,7 +253,7 @@ def verify(
         values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
 
     Returns:
-        A :class:`colltool.verification.results.Verification`.
+        A :class:`colltool.verification.verify.Verification`.
 
     Raises:
         ColltoolError: a group that does not fit, or nothing of that name runs there.
@@ -271,6 +271,6 @@ def verify(
         for fabric in map(fabric_of, several_of(fabrics))
     ]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
-    from colltool.verification.results import Verification
+    from colltool.verification.verify import Verification
 
     return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)

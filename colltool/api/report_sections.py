@@ -15,9 +15,8 @@ from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions.overrides import Overrides
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.placement import whole_groups
+from colltool.estimate.placement import GroupSpec, whole_groups
 from colltool.fabric.model import Fabric
 from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
 

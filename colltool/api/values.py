@@ -18,7 +18,7 @@ from colltool.base.primitives import Primitive, parse_primitive
 from colltool.base.units import MAX_SIZE, parse_count, parse_shape, parse_size
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.estimate.assumptions import Readings, checked
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 
 if TYPE_CHECKING:
     import numpy as np

@@ -153,7 +153,7 @@ def nccl_tuner(
       colltool export nccl-tuner -f dgx-h100 -n 64 --env
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
-    from colltool.estimate.group_spec import GroupSpec
+    from colltool.estimate.placement import GroupSpec
     from colltool.export.tuner import tuner_config, tuner_env
 
     target = o.to_file(output)
@@ -181,8 +181,8 @@ def astra_sim(
     """
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.api.values import size_of
-    from colltool.estimate.group_spec import GroupSpec
     from colltool.estimate.groups import place
+    from colltool.estimate.placement import GroupSpec
     from colltool.export.astra_sim import astra_sim as files_of
     from colltool.export.astra_sim import to_know
 

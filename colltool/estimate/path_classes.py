@@ -8,13 +8,13 @@ from functools import cached_property, partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from colltool.algorithms.lattice_paths import busiest_link
-from colltool.algorithms.routes import edges_leaving
+from colltool.algorithms.lattice import busiest_link
+from colltool.algorithms.rooted import edges_leaving
 from colltool.base.arrays import anywhere, least
 from colltool.base.cost import Terms, Trees
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import PACKED, Occupancy
+from colltool.estimate.placement import PACKED, Occupancy
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Limits

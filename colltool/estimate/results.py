@@ -11,7 +11,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupPlacement
+from colltool.estimate.placement import GroupPlacement
 
 if TYPE_CHECKING:
     from colltool.nccl.model import NcclEstimate

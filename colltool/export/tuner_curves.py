@@ -14,11 +14,10 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import range_text
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import under_protocols
 from colltool.estimate.candidates import named_candidates
-from colltool.estimate.group_spec import AnyGroup
-from colltool.estimate.groups import PlacedGroup, place
-from colltool.estimate.library_selection import library_runs
+from colltool.estimate.groups import PlacedGroup, library_runs, place
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.protocols import under_protocols
 from colltool.export.tuner_ranking import HURTS
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol

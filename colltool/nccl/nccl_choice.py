@@ -9,8 +9,7 @@ from colltool.base.errors import ColltoolError, said
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.groups import place
-from colltool.estimate.library_selection import library_runs
+from colltool.estimate.groups import library_runs, place
 from colltool.estimate.price import price
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
 from colltool.fabric.model import Fabric

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import FROM_HOPPER
 from colltool.base.errors import ColltoolError
-from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.placement import AnyGroup
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of

@@ -22,7 +22,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupPlacement
+from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import AssumptionsUsed, Infeasible, Price
 from colltool.nccl.algorithm_map import name_of
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number

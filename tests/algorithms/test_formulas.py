@@ -12,7 +12,7 @@ import pytest
 import colltool.algorithms as filled
 from colltool.algorithms.composed import every_composition
 from colltool.algorithms.group import Axis, Group, Topology
-from colltool.algorithms.lattice_paths import busiest_link
+from colltool.algorithms.lattice import busiest_link
 from colltool.algorithms.registry import algorithms, every_algorithm, find
 from colltool.base.cost import Rounds, Terms, total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, least_n_beta

@@ -15,8 +15,7 @@ from colltool.congestion.loads import link_models
 from colltool.congestion.results import Contention
 from colltool.congestion.traffic import Members, messages_of, row_of, traffic
 from colltool.fabric.load import load_fabric, read_fabric
-from colltool.schedules.lattice_links import LatticeLinks
-from colltool.schedules.links import SwitchedLinks
+from colltool.schedules.links import LatticeLinks, SwitchedLinks
 from tests.wiring import LatticeNetwork, link_name, on
 
 

@@ -12,8 +12,7 @@ from colltool.algorithms.registry import algorithms, find
 from colltool.base.cost import total_n_alpha, total_n_beta
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
 from colltool.schedules import executor, program
-from colltool.schedules.lattice import hamiltonian_cycle, snake
-from colltool.schedules.lines import both_ways, halving, one_way, open_line
+from colltool.schedules.lattice import both_ways, halving, hamiltonian_cycle, one_way, open_line, snake
 from tests.wiring import LatticeNetwork
 
 assert colltool.algorithms
