@@ -13,7 +13,7 @@ from colltool.base.errors import OPTIONS, options_of
 from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
-    from colltool.base.cost import Pipelining
+    from colltool.base.primitives import Pipelining
 
 AnyShape = str | Sequence[int]
 Kind = Literal["text", "flag", "count", "number", "share", "shape", "word"]

@@ -14,7 +14,7 @@ import typer
 
 from colltool.base.errors import EXIT_CHECK_FAILED, ColltoolError, ManyErrors, called, problems_of, speaking
 from colltool.base.errors import given as mark
-from colltool.base.progress import watched
+from colltool.base.result import watched
 from colltool.cli import options as o
 from colltool.cli.output import Counting, kept, refuse, say
 
@@ -78,7 +78,7 @@ def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
 
     :meth:`Outputs.leave` knows of all that was read, also by the names within a list or another file.
     """
-    from colltool.base.writing import same_file, same_place
+    from colltool.base.files import same_file, same_place
 
     read: list[Path] = []
     written: list[tuple[str, Path]] = []

@@ -135,8 +135,7 @@ def check_fabrics(
     Example:
       colltool fabric check my-cluster.yaml other.yaml
     """
-    from colltool.fabric.lint import check_fabric
-    from colltool.fabric.results import FabricsChecked
+    from colltool.fabric.results import FabricsChecked, check_fabric
 
     out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import colltool
 from colltool.api.arguments import COUNTS
 from colltool.base.errors import ColltoolError, given
-from colltool.base.units import parse_shape
+from colltool.base.formatting import parse_shape
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import command, failed, group_app

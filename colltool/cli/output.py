@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from colltool.base.errors import ColltoolError
-from colltool.base.inputs import Inputs, remembering
+from colltool.base.files import Inputs, remembering
 
 SOON_S, OFTEN_S = 1.0, 0.2
 BY_SUFFIX = {".json": "json", ".csv": "csv", ".md": "markdown", ".html": "html", ".htm": "html", ".txt": "table", "": "table"}
@@ -132,7 +132,7 @@ def unwritable(error: OSError) -> ColltoolError:
 def say(*lines: str) -> None:
     """Lines for a person, on stderr, without a character that moves a cursor or breaks a line."""
     if sys.stderr is not None:
-        from colltool.base.quoting import printable
+        from colltool.base.errors import printable
 
         print("\n".join(printable(line) for line in lines), file=sys.stderr)
 
@@ -148,7 +148,7 @@ class Outputs:
 
     def leave(self) -> None:
         """Write all of it, files before stdout; nothing where one of them cannot be written."""
-        from colltool.base.writing import making, same_place, write_files
+        from colltool.base.files import making, same_place, write_files
 
         for index, (path, (_, argument)) in enumerate(self.files.items()):
             again = any(same_place(path, other) for other in list(self.files)[:index])
