@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.definitions.source_map import KeyPath
+from colltool.definitions.source import KeyPath
 from colltool.training.calls import stage_calls
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig, cut, ends_as_layers, pipeline_stages, strides

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError, given, nearest, problems_of
-from colltool.base.inputs import read_text
+from colltool.base.errors import ColltoolError, given, nearest, printable, problems_of, shown
+from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
-from colltool.base.quoting import printable, shown
 from colltool.definitions.field_types import Part
-from colltool.definitions.overrides import Overrides, Shorthand
-from colltool.definitions.reader import Reading, read
-from colltool.definitions.source_map import KeyPath
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read
+from colltool.definitions.source import KeyPath
 from colltool.fabric.load import SUFFIX, exists
 from colltool.training.calls import tensor_buckets
 from colltool.training.constraint_violations import Violation, constraint_violations, invalid_overlaps

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import format_time, percent
 from colltool.base.result import Result
-from colltool.definitions.source_map import KeyPath
+from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
 from colltool.training.calls import DIMENSIONS, Call, stage_calls
 from colltool.training.constraint_violations import Violation

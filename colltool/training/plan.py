@@ -16,8 +16,8 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import A2A, P2P
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import flat_group, place, tier_group
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
 from colltool.training.changes import Change, changes

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, given, nearest, option_of
-from colltool.base.quoting import shown
-from colltool.base.units import parse_count
+from colltool.base.errors import ColltoolError, given, nearest, options_of, shown
+from colltool.base.formatting import parse_count
 from colltool.training.constraint_violations import Violation, constraint_violations, invalid_overlaps
 from colltool.training.files import Recompute, ShardMode, written
 from colltool.training.files.job import OverlapFile, ShardFile
@@ -127,7 +126,7 @@ class Space:
             free = [name for name in ("tp", "pp", "micro", "cp", "ep", "virtual") if getattr(self.kept, name) is None]
             ways = {name: len({getattr(one, name) for one in found}) for name in free}
             keep = {name: getattr(found[0], name) for name in sorted(free, key=lambda name: -ways[name])[:2]}
-            said = given("keep", keep, text=f" {option_of('keep')} ".join(f"{name}={value}" for name, value in keep.items()))
+            said = given("keep", keep, text=f" {options_of('keep')[-1]} ".join(f"{name}={value}" for name, value in keep.items()))
             what = f"more than {MOST_SIZES:,} combinations of sizes fill {self.ranks} ranks"
             raise ColltoolError(what, argument="keep", fix=f"say some of them, such as {said}")
         return found

@@ -7,9 +7,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from colltool.base.units import parse_flops, parse_time
-from colltool.definitions.field_types import MAX_RANKS, Bandwidth, Flag, Label, Part, Size, Words, units_own
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
+from colltool.base.formatting import parse_flops, parse_time
+from colltool.definitions.field_types import (
+    MAX_RANKS,
+    Accepted,
+    Bandwidth,
+    Flag,
+    Label,
+    Part,
+    Size,
+    Slip,
+    Slips,
+    Words,
+    units_own,
+)
 
 MAX_DIMENSION = 10_000_000
 

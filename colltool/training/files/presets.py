@@ -14,12 +14,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from colltool.base.errors import ColltoolError, ManyErrors, nearest, problems_of
-from colltool.base.inputs import read_text
-from colltool.base.quoting import printable
-from colltool.definitions.field_types import Flag, Part
+from colltool.base.errors import ColltoolError, ManyErrors, nearest, printable, problems_of
+from colltool.base.files import read_text
+from colltool.definitions.field_types import Accepted, Flag, Part
 from colltool.definitions.reader import read
-from colltool.definitions.schema_hints import Accepted
 from colltool.fabric.load import SUFFIX, exists
 from colltool.training.files import DeviceFile, Dimension, ModelFile, StackFile
 
