@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -211,28 +212,32 @@ def no_ranks(ranks: int, example: int) -> ColltoolError:
     return ColltoolError(f"a job on {ranks} ranks", argument="ranks", fix=f"write {given('ranks', example)}")
 
 
+def _part(
+    reading: Reading[JobFile], folder: Path, failed: list[str], key: str, value: str | F | None, *,
+    load: Callable[[str, Path], F], made: Callable[..., Any],
+) -> Any:  # fmt: skip
+    """From its mapping, or from the file that its name means."""
+    if value is None or not isinstance(value, str):
+        return value and made(value)
+    try:
+        return made(load(value, folder), Path(value).stem)
+    except ColltoolError as error:
+        failed.append(key)
+        for one in problems_of(error):
+            if one.where:
+                reading.pass_on((key,), one)
+            else:
+                reading.refuse((key,), one.what, one.fix)
+        return None
+
+
 def draft(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelConfig | None:
     """dp is 0 where it is auto. None where a named file cannot be read; it is then refused in the reading."""
     failed: list[str] = []
-
-    def part(key: str, value: str | F | None, load: Callable[[str, Path], F], made: Callable[..., Any]) -> Any:
-        # from its mapping, or from the file that its name means
-        if value is None or not isinstance(value, str):
-            return value and made(value)
-        try:
-            return made(load(value, folder), Path(value).stem)
-        except ColltoolError as error:
-            failed.append(key)
-            for one in problems_of(error):
-                if one.where:
-                    reading.pass_on((key,), one)
-                else:
-                    reading.refuse((key,), one.what, one.fix)
-            return None
-
-    model = part("model", file.model, read_model, transformer_of)
-    device = part("device", file.device, read_device, accelerator_of)
-    stack = part("stack", file.stack, read_stack, stack_of)
+    part = partial(_part, reading, folder, failed)
+    model = part("model", file.model, load=read_model, made=transformer_of)
+    device = part("device", file.device, load=read_device, made=accelerator_of)
+    stack = part("stack", file.stack, load=read_stack, made=stack_of)
     if failed:
         return None
     layout, compute, times = _layout(file, model), file.compute, None
