@@ -286,9 +286,9 @@ class TestDrawn:
             def write(self, _: Any) -> int:
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("colltool.base.writing.open", Full, raising=False)
-        monkeypatch.setattr("colltool.base.writing.os.fchmod", lambda *_: None)
-        monkeypatch.setattr("colltool.base.writing.os.fchown", lambda *_: None)
+        monkeypatch.setattr("colltool.base.files.open", Full, raising=False)
+        monkeypatch.setattr("colltool.base.files.os.fchmod", lambda *_: None)
+        monkeypatch.setattr("colltool.base.files.os.fchown", lambda *_: None)
         with pytest.raises(ColltoolError, match="No space left on device") as caught:
             plot_calibration(calibration(series()), path)
         assert caught.value.where == str(path)
