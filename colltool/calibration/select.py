@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -218,24 +219,20 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], prior: P
     least_within = min((one.cv_mape for one in within), default=least)
     # within the port's stated rate; all if none within it predicts nearly as well
     possible = within if within and least_within <= _CLEAR * least + _EXACT else tried
-    best = min(possible, key=_error)
+    best = min(one.cv_mape for one in possible)
     if by and fits[0] is tried[0] and fits[0].cv_mape <= by.worth * min(least_within, _DOUBTED * least) + _EXACT:
-        rival = min((one for one in possible if one is not fits[0]), key=_error, default=None)
+        rival = min((one for one in possible if one is not fits[0]), key=attrgetter("cv_mape"), default=None)
         ours, words = _without_idle(fits[0], prior), f"as {by.said}"
         if rival and rival.cv_mape <= ours.cv_mape * _WORTH and set(rival.algorithms) != set(ours.algorithms):
             words += f"; the times cannot distinguish it from {rival.said}: {_against(ours, rival)}"
         return ours._replace(candidates=candidates, confidence=words)
-    chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * (_WORTH if len(one.algorithms) > 1 else _WORTH_TWO))
-    rival = min((one for one in possible if one is not chosen), key=_error, default=None)
+    chosen = next(one for one in possible if one.cv_mape <= best * (_WORTH if len(one.algorithms) > 1 else _WORTH_TWO))
+    rival = min((one for one in possible if one is not chosen), key=attrgetter("cv_mape"), default=None)
     beyond = [one for one in tried if all(one is not other for other in possible)] or [chosen]
-    words = _confidence(chosen, rival, [one for one in beyond if above_line(one, line_Bps)], line_Bps)
+    words = _confidence(chosen, rival, beyond, line_Bps)
     if by:
         words += f"; not as {by.said}, {fits[0].said}: another version, other settings, or CollNet"
     return chosen._replace(candidates=candidates, confidence=words)
-
-
-def _error(one: ChosenFit) -> float:
-    return one.cv_mape
 
 
 def _against(one: ChosenFit, other: ChosenFit) -> str:
@@ -340,13 +337,14 @@ def _as_written(one: ChosenFit) -> ChosenFit | None:
     return one._replace(names=NAMES[count + 1]) if count < len(NAMES) else None
 
 
-def _fastest_wire(one: ChosenFit) -> float:
-    """The bandwidth a fit needs where it matters, bytes/s; 0 where it never does."""
+def above_line(one: ChosenFit, line_Bps: float) -> float | None:
+    """The bandwidth that a fit needs where it matters, bytes/s, if that exceeds the port's stated rate; else None."""
     slopes = one.fit.theta[: len(one.names), 2]
     used = [c for c in range(len(one.names)) if (one.fit.component == c).any() and slopes[c] > 0]
     x = one.sample.x[one.fit.algorithm, np.arange(len(one.sample.seconds)), 2]
     busy = [c for c in used if (x * slopes[c] / one.sample.seconds)[one.fit.component == c].max() > 0.5]
-    return max((1 / float(slopes[c]) for c in busy), default=0.0)
+    needed = max((1 / float(slopes[c]) for c in busy), default=0.0)
+    return needed if needed > line_Bps * _ABOVE_LINE else None
 
 
 def _confidence(chosen: ChosenFit, rival: ChosenFit | None, beyond: Sequence[ChosenFit], line_Bps: float) -> str:
@@ -356,12 +354,6 @@ def _confidence(chosen: ChosenFit, rival: ChosenFit | None, beyond: Sequence[Cho
         sure = "clearly better than" if ratio >= _CLEAR else "probably better than" if ratio >= _WORTH else "cannot be told from"
         errors = "too few sizes" if unseen_mape(chosen.errors) is None else _against(chosen, rival)
         said.append(f"{sure} {rival.said}: {errors}")
-    for one in beyond[:1]:
-        said.append(f"{one.said} would need {format_rate(_fastest_wire(one))} from a port of {format_rate(line_Bps)}")
+    more = [(one.said, needed) for one in beyond if (needed := above_line(one, line_Bps))]
+    said += [f"{names} would need {format_rate(needed)} from a port of {format_rate(line_Bps)}" for names, needed in more[:1]]
     return "; ".join(said) or "the only algorithm tried"
-
-
-def above_line(one: ChosenFit, line_Bps: float) -> float | None:
-    """The bandwidth a fit needs if that exceeds the port's stated rate, bytes/s; else None."""
-    needed = _fastest_wire(one)
-    return needed if needed > line_Bps * _ABOVE_LINE else None

@@ -243,10 +243,10 @@ def _known(chosen: ChosenFit) -> Iterator[IdentifiedPoint]:
             times = at_size(size) if at_size else {}
             if not (at_size and times) or segment >= len(chosen.names):
                 continue
-            near = frozenset(_least(at_size(size * factor)) for factor in (1 / _NEAR, 1.0, _NEAR))
+            least = [min(some, key=some.__getitem__) for some in (times, at_size(size / _NEAR), at_size(size * _NEAR))]
             told = 0.0 < times.get("ll", inf) < inf
             rate = (at_size(2 * size)["ll"] - times["ll"]) / size / slope if told else None
-            yield IdentifiedPoint(segment, _least(times), near, rate, size)
+            yield IdentifiedPoint(segment, least[0], frozenset(least), rate, size)
 
 
 def _times(on: Hardware, series: Series, spec: str, size: float) -> dict[str, float]:
@@ -261,28 +261,18 @@ def _times(on: Hardware, series: Series, spec: str, size: float) -> dict[str, fl
     return {one.protocol: float(one.seconds) for one in found if one.seconds is not None}
 
 
-def _least(times: Mapping[str, float]) -> str:
-    return min(times, key=times.__getitem__)
-
-
 def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) -> str:
     """A segment's protocol by majority of its sizes, if its rate allows that; empty if undecided. ``share``: its rate over the
     fastest segment's. ``last``: it serves the largest sizes, where the bandwidth decides between LL128 and Simple."""
     if not points:
         return ""
     largest = max(points, key=lambda one: one.size)
-    by_rate, votes = _by_rate(largest.rate, share), Counter(one.protocol for one in points)
+    rate, by_rate, votes = largest.rate, set(SPOKEN), Counter(one.protocol for one in points)
+    if rate is not None and rate <= _NOT_FELT:  # what can reach it, given in LL's by NCCL's model
+        by_rate = {"ll"} if rate < _TOO_SLOW else {"ll128", "simple"} if rate > _TOO_FAST and share > _FULL else by_rate
     if last and len(votes) > 1 and "ll" not in votes and largest.protocol in by_rate:
         return largest.protocol
     most = votes.most_common(1)[0][0]
     near = {name: sum(name in one.near for one in points) for name in by_rate - {most}} | {most: votes[most]}
     likely = [most, *sorted(near.keys() - {most}, key=lambda name: (-near[name], name))]
     return next((name for name in likely if name in by_rate and near[name] >= _MOST * len(points)), "")
-
-
-def _by_rate(rate: float | None, share: float) -> set[str]:
-    if rate is None or rate > _NOT_FELT:
-        return set(SPOKEN)
-    if rate < _TOO_SLOW:
-        return {"ll"}
-    return {"ll128", "simple"} if rate > _TOO_FAST and share > _FULL else set(SPOKEN)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from colltool.analysis.benchmark_command import LARGE_SIZES, SMALL_SIZES, BenchmarkSizes, command_line
 from colltool.base.primitives import A2A, AR, P2P, Primitive, busbw_factor
 from colltool.diagnosis.hypotheses import Fitted, Hypothesis, Scenario
-from colltool.diagnosis.results import BoundedCalls, Experiment, Prediction, UpperBound, ValidatedSeries
+from colltool.diagnosis.results import Experiment, Prediction, UpperBound, ValidatedSeries
 from colltool.diagnosis.thresholds import SizeClass, of_few, off
 from colltool.estimate.groups import place
 from colltool.fabric.topology import capabilities_of
@@ -252,7 +252,7 @@ def _trials(base: Scenario, on: ExperimentMachine) -> Iterator[_Trial]:
     yield _Trial(P2P, 2, 1, loud)
 
 
-def upper_bounds(bounds: Sequence[BoundedCalls], base: Scenario, library: str, judged: Collection[str]) -> tuple[
+def upper_bounds(bounds: Sequence[UpperBound], base: Scenario, library: str, judged: Collection[str]) -> tuple[
     tuple[UpperBound, ...], tuple[Experiment, ...]
 ]:  # fmt: skip
     """What cannot be judged, and a benchmark for each link that no series is ``judged`` on."""
@@ -261,7 +261,7 @@ def upper_bounds(bounds: Sequence[BoundedCalls], base: Scenario, library: str, j
     for one in bounds:
         spans = place(base.fabric, one.ranks).spans
         link, inside = spans[-1].tier.name, spans[1].ranks_inside if len(spans) > 1 else one.ranks
-        found.append(UpperBound(one.primitive, one.ranks, one.calls, one.missing, link))
+        found.append(one._replace(wire=link))
         if link not in judged and link not in tests:
             trial = _Trial(one.primitive, one.ranks, one.ranks // inside, _LOUD, note=of_few(one.ranks))
             seconds = None if one.primitive is P2P else trial.seconds(base, library)

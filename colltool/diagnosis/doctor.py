@@ -16,12 +16,12 @@ from colltool.diagnosis.causes import ExperimentMachine, Scoring, SupportedCause
 from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, Scenario, hypotheses, maker_of
 from colltool.diagnosis.results import (
     AssumedFabric,
-    BoundedCalls,
     Cause,
     Diagnosis,
     DiagnosisFinding,
     LeftOutKernels,
     SeriesHealth,
+    UpperBound,
 )
 from colltool.diagnosis.thresholds import EXPECT, FASTER, across_hosts, of_few, size_classes, threshold_of
 from colltool.diagnosis.validate import validate
@@ -131,7 +131,7 @@ class Evidence(NamedTuple):
     logs: Measurements
     named: LoggedHardware = LoggedHardware((), ())
     traced: tuple[Series, ...] = ()
-    bounds: tuple[BoundedCalls, ...] = ()
+    bounds: tuple[UpperBound, ...] = ()
     left_out: tuple[LeftOutKernels, ...] = ()
     world: int | None = None
     empty: tuple[str, ...] = ()
@@ -158,14 +158,11 @@ class Evidence(NamedTuple):
 
     def on(self, fabric: Fabric) -> Measurements:
         """All series; traced ones placed on the fewest hosts of this fabric that hold them."""
-        inside = fabric.tiers[0].endpoints
-        hosts = [
-            one._replace(nodes=max(one.ranks // inside, 1))
-            if inside <= MOST_IN_A_HOST and (one.ranks < inside or one.ranks % inside == 0)
-            else one
-            for one in self.traced
-        ]
-        return self.logs._replace(series=(*self.logs.series, *hosts))
+        inside, found = fabric.tiers[0].endpoints, [*self.logs.series]
+        for one in self.traced:
+            whole = inside <= MOST_IN_A_HOST and (one.ranks < inside or one.ranks % inside == 0)
+            found.append(one._replace(nodes=max(one.ranks // inside, 1)) if whole else one)
+        return self.logs._replace(series=tuple(found))
 
 
 # device name -> bundled fabric of the usual machine around it; the first match counts
@@ -221,9 +218,7 @@ def _read(machine: LoggedHardware) -> list[str]:
 
 
 def _name_of(device: str) -> str:
-    if _CARD.search(device):
-        return ""
-    return next((name for pattern, name in _KNOWN if re.search(pattern, device)), "")
+    return "" if _CARD.search(device) else next((name for pattern, name in _KNOWN if re.search(pattern, device)), "")
 
 
 def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:

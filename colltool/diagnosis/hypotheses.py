@@ -88,24 +88,18 @@ class Scenario(NamedTuple):
 
     def times(self, series: Series) -> tuple[float, ...] | None:
         """Seconds at each size of a series; None where nothing runs."""
-        key = (series.primitive, series.ranks, series.nodes, series.library, tuple(point.bytes for point in series.points))
-        found = _priced(SameFabric(self.fabric), self.only, self.readings, key)
+        points = tuple(Point(point.bytes, 1.0, 1.0, 1.0, 1, "") for point in series.points)  # one price, whatever was measured
+        bare = Series(series.primitive, series.ranks, series.nodes, points, series.library)
+        found = _priced(SameFabric(self.fabric), self.only, self.readings, bare)
         return found and tuple(one * self.factor + self.extra_s for one in found)
 
     def time(self, primitive: Primitive, size: float, ranks: int, library: str) -> float | None:
-        one = Series(primitive, ranks, None, (Point(size, 1.0, 1.0, 1.0, 1, ""),), library)
-        found = self.times(one)
+        found = self.times(Series(primitive, ranks, None, (Point(size, 1.0, 1.0, 1.0, 1, ""),), library))
         return None if found is None else found[0]
 
 
-_Key = tuple[Primitive, int, int | None, str, tuple[float, ...]]
-
-
 @lru_cache(maxsize=4096)
-def _priced(same: SameFabric, only: tuple[str, ...], readings: Readings, key: _Key) -> tuple[float, ...] | None:
-    primitive, ranks, nodes, library, sizes = key
-    points = tuple(Point(size, 1.0, 1.0, 1.0, 1, "") for size in sizes)
-    series = Series(primitive, ranks, nodes, points, library)
+def _priced(same: SameFabric, only: tuple[str, ...], readings: Readings, series: Series) -> tuple[float, ...] | None:
     for name in (*((one,) for one in only), ()):
         try:
             return tuple(quote.seconds for quote in price_series(same.fabric, series, readings, name).best)

@@ -135,24 +135,16 @@ class LeftOutKernels(NamedTuple):
     file: str
 
 
-class BoundedCalls(NamedTuple):
-    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were traced. ``missing``: ranks
-    without a trace; empty where unknown, or where all are there but their calls do not pair off."""
-
-    primitive: Primitive
-    ranks: int
-    calls: int
-    missing: tuple[int, ...]
-
-
 class UpperBound(NamedTuple):
-    """:class:`BoundedCalls` with ``wire``, the outermost tier that they cross."""
+    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were traced. ``missing``: ranks
+    without a trace; empty where unknown, or where all are there but their calls do not pair off. ``wire``: the outermost tier
+    that they cross on the fabric."""
 
     primitive: Primitive
     ranks: int
     calls: int
     missing: tuple[int, ...]
-    wire: str
+    wire: str = ""
 
 
 class DiagnosisFinding(NamedTuple):

@@ -5,7 +5,7 @@ The report says the same as the text, with numbers at full precision.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import accumulate, pairwise
 
 from colltool.base.errors import ColltoolError, either
@@ -242,18 +242,15 @@ def _run_of(report: _Json, file: str) -> TestRun:
     run.per_process = _count(config.get("nthreads")) * _count(config.get("ngpus"))
     code = _count(report.get("nccl_version"))
     run.library_version = spelled(code) if code > 1000 else ""
-    run.devices = list(_devices(report.get("devices") or config.get("devices"), run.per_process))
-    return run
-
-
-def _devices(listed: object, per_process: int) -> Iterator[Device]:
-    """A device per rank: nccl-tests writes only the first of each process, whatever nthreads and ngpus are."""
+    listed = report.get("devices") or config.get("devices")
     devices = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    first_only = all(_count(one.get("rank")) % (per_process or 1) == 0 for one in devices)
+    # a device per rank: nccl-tests writes only the first of each process, whatever nthreads and ngpus are
+    first_only = all(_count(one.get("rank")) % (run.per_process or 1) == 0 for one in devices)
     for one in devices:
         group, pid, host = _plain(one.get("group", "0")), _plain(one.get("pid")), _plain(one.get("hostname"))
-        for more in range(per_process if first_only and per_process else 1):
-            yield Device(_count(one.get("rank")) + more, group, pid, host, 1)
+        for more in range(run.per_process if first_only and run.per_process else 1):
+            run.devices.append(Device(_count(one.get("rank")) + more, group, pid, host, 1))
+    return run
 
 
 def _plain(value: object) -> str:

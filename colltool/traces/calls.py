@@ -22,7 +22,7 @@ from colltool.base.files import AnyPath
 from colltool.base.formatting import counted, format_time
 from colltool.base.primitives import P2P, Primitive
 from colltool.diagnosis.doctor import Evidence
-from colltool.diagnosis.results import BoundedCalls, LeftOutKernels
+from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.read import LoggedHardware, logged_hardware
@@ -249,7 +249,7 @@ class TracedSeries(NamedTuple):
     measurements: Measurements
     devices: tuple[str, ...]
     world: int | None
-    bounds: tuple[BoundedCalls, ...]
+    bounds: tuple[UpperBound, ...]
     left_out: tuple[LeftOutKernels, ...]
 
 
@@ -274,7 +274,7 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
             calls.append((call.primitive, call.size, call.bytes, one.shortest.seconds))
     devices = tuple(dict.fromkeys(one.device for one in traces if one.device))
     apart = (*left_out(traces), *(LeftOutKernels(why, len(where), where[0]) for why, where in others.items()))
-    upper = tuple(BoundedCalls(primitive, ranks, n, who) for (primitive, ranks, who), n in bounds.most_common())
+    upper = tuple(UpperBound(primitive, ranks, n, who) for (primitive, ranks, who), n in bounds.most_common())
     return TracedSeries(Measurements(series_of(calls, traces), ()), devices, world_of(traces), bounds=upper, left_out=apart)
 
 

@@ -94,7 +94,12 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
     listed = labels.get("Process Group Ranks")
     about = header.get("distributedInfo")
     about = about if isinstance(about, dict) else {}
-    found = _listed(listed, size) if isinstance(listed, str) else _ranks(listed, size)
+    if isinstance(listed, str):  # "[0, 1, 2, 3]"
+        parts = [part.strip() for part in listed.strip("[] ").split(",")]
+        listed, low, high = [count(part) for part in parts], count(parts[0]), count(parts[-1])
+        if "..." in parts and low is not None and high == low + size - 1 and size <= MOST_MEMBERS:
+            return consecutive(low, size, 1)  # "[0, 1, ..., 63]", truncated, and PyTorch's groups ascend
+    found = _ranks(listed, size)
     if not found and name and isinstance(groups := about.get("pg_config"), list):
         named = (one for one in groups if isinstance(one, dict) and text(one.get("pg_name")) == name)
         found = _ranks(next(named, {}).get("ranks"), size)
@@ -104,18 +109,6 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
         return consecutive(0, size, 1)  # the header lists no ranks of a group of all
     first, stride = count(labels.get("Global rank start")), count(labels.get("Global rank stride"))
     return () if first is None or not stride else consecutive(first, size, stride)
-
-
-def _listed(text: str, size: int) -> tuple[int, ...]:
-    """Ranks from ``[0, 1, 2, 3]``, or from a truncated ``[0, 1, ..., 63]`` if they can only be consecutive: PyTorch's groups
-    ascend."""
-    parts = [part.strip() for part in text.strip("[] ").split(",")]
-    if "..." not in parts:
-        return _ranks([count(part) for part in parts], size)
-    first, last = count(parts[0]), count(parts[-1])
-    if first is None or last is None or size > MOST_MEMBERS or last - first != size - 1:
-        return ()
-    return consecutive(first, last + 1 - first, 1)
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ import pytest
 from tracing import call, kernel, step, text, write
 
 from colltool.base.primitives import AG, AR
-from colltool.diagnosis.results import BoundedCalls
+from colltool.diagnosis.results import UpperBound
 from colltool.traces.calls import MESSAGE, SPREAD, TracedSeries, measured_calls
 from colltool.traces.reader import is_trace
 
@@ -40,13 +40,13 @@ def test_calls_with_ranks_unseen_are_bounds(tmp_path: Path) -> None:
     read = of(tmp_path, [call(0, 9, [0, 1, 2, 3], "ncclDevKernel_AllGather_RING_LL", called="all_gather"),
                          *(call(at, 9, [0, 1]) for at in (20, 40))], [kernel(0, 9), call(20, 9, [0, 1])])  # fmt: skip
     assert read.measurements.series == ()
-    assert read.bounds == (BoundedCalls(AR, 2, 3, ()), BoundedCalls(AG, 4, 1, (2, 3)))
+    assert read.bounds == (UpperBound(AR, 2, 3, ()), UpperBound(AG, 4, 1, (2, 3)))
 
 
 def test_no_benchmark_runs_on_other_groups(tmp_path: Path) -> None:
     odd = [call(0, 9, [0, 2]), call(20, 9, [1, 2]), call(40, 9, [0, 1], "ncclDevKernel_SendRecv(x)", called="send")]
     read = of(tmp_path, [*odd, call(60, 9, [2, 3]), kernel(80, 9, "ncclDevKernel_SendRecv(x)")])
-    assert read.bounds == (BoundedCalls(AR, 2, 1, (2, 3)),)
+    assert read.bounds == (UpperBound(AR, 2, 1, (2, 3)),)
     assert [(one.reason[:11], one.kernels) for one in read.left_out] == [
         ("no metadata", 1), (SPREAD[:11], 2), (MESSAGE[:11], 1)]  # fmt: skip
 
