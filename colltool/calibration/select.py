@@ -1,4 +1,4 @@
-"""Chooses algorithms, the number of protocols, and whether collectives share them, by cross-validated error."""
+"""Series and costs as arrays; chooses algorithms, protocols, and whether collectives share them, by cross-validated error."""
 
 from collections.abc import Sequence
 from itertools import groupby

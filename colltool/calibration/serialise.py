@@ -1,4 +1,8 @@
-"""A fit as a fabric file writes it: protocols, switch parameters, uncertainty ranges and sources."""
+"""A fit as a fabric file writes it: protocols with their names, switch parameters, uncertainty ranges and sources.
+
+A segment is the protocol that NCCL picks at most of its sizes, unless its rate rules that out: LL moves half of what the others
+do, so a clearly faster segment is not LL, and one clearly slower than LL is neither LL128 nor Simple.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Price every algorithm that may have run a measured series, at all its sizes in one call."""
+"""What a library may have run: which algorithms, what each costs, and the price of a measured series at all its sizes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

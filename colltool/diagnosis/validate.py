@@ -1,4 +1,4 @@
-"""``validate``: measured series against a fabric's prices, size by size, and what follows from the difference."""
+"""``validate``: measured series against a fabric's prices, size by size, and what the difference says of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of nccl-tests as timings, checked against its own numbers and the caller's."""
+"""A run of nccl-tests: its table, by the header line, and its timings, checked against its own numbers and the caller's."""
 
 from __future__ import annotations
 

@@ -1,10 +1,14 @@
-"""OSU micro-benchmarks: latency tests of collectives, and of point-to-point messages."""
+"""OSU micro-benchmarks: latency tests of collectives and of messages; and CSV written by people.
+
+A CSV has a row per measurement and columns by header name; any bad row is an error.
+"""
 
 import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf, nan
 
 from colltool.base.errors import ColltoolError, ManyErrors, given
 from colltool.base.formatting import counted, parse_size
@@ -57,13 +61,10 @@ def read_osu(log: Log, stated: UserHints) -> ParsedLog:
         title, latency, rest = test.title.partition("Latency")
         primitive = _TITLES.get(re.sub(r"[\s_-]", "", title).lower()) if latency and not rest.strip() else None
         if primitive is None or not test.names:
-            what = (
-                "an OSU test without its column names"
-                if primitive is not None
-                else f"'OSU {test.title} Test' is not the latency of a modelled primitive"
-            )
-            known = f"known: {', '.join(title for title in _TITLES if title)}"
-            fix = "keep the line '# Size  Avg Latency(us)'" if primitive is not None else known
+            what, fix = "an OSU test without its column names", "keep the line '# Size  Avg Latency(us)'"
+            if primitive is None:
+                what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
+                fix = f"known: {', '.join(title for title in _TITLES if title)}"
             unusable.append(ColltoolError(what, where=f"{log.file}:{test.line}", fix=fix))
             notes += [Note(what, log.file, number) for number, _ in test.rows]
         elif test.rows:
@@ -291,9 +292,8 @@ class _CsvTable:
         if nodes is not None and nodes > ranks:
             raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
         text = cells[self.time_at]
-        match = _SECONDS.fullmatch(text[:60])
-        seconds = float(text) / self.per_second if match and len(text) <= 60 else float("nan")
-        if not 0 < seconds < float("inf"):
+        seconds = float(text) / self.per_second if len(text) <= 60 and _SECONDS.fullmatch(text) else nan
+        if not 0 < seconds < inf:
             fix = f"a number above 0, in the unit of '{self.names[self.time_at]}'"
             raise ColltoolError(f"'{text[:60]}' is not a time", fix=fix)
         if _ZERO.fullmatch(self._cell(cells, "size")):

@@ -1,4 +1,4 @@
-"""Stream a trace: the members of its JSON object and its events one by one, a few MB in memory.
+"""Stream a trace: its events one by one, a few MB in memory, of which kernels, intervals, steps and metadata are kept.
 
 Traces are gigabytes of small objects. Each is decoded by the standard library's C scanner out of a buffer that is refilled in the
 middle of a value; a token-based streaming parser is several times slower.

@@ -1,8 +1,8 @@
-"""``trace``: what ran, call by call, against what a fabric predicts."""
+"""``trace``: what ran, call by call, against what a fabric predicts, and which tier's links are slow by the bar of ``doctor``."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import ceil, floor, log2
 from statistics import median
 
@@ -146,7 +146,6 @@ def _why_not(total: CallTotal) -> str:
 
 EXPECT_SMALL_A2A = 0.40
 """Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to 160%."""
-
 WAITS = "a kernel waits for the slowest rank"
 MOST_RUNS = 3  # runs of ranks that a sentence names
 
@@ -267,14 +266,9 @@ def ranks_text(ranks: Sequence[int]) -> str:
     apart = {after - before for before, after in pairwise(ranks)}
     if len(ranks) > MOST_RUNS and len(apart) == 1 and apart != {1}:
         return f"every {ordinal(apart.pop())} rank from {ranks[0]} to {ranks[-1]}"
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    told = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:MOST_RUNS]]
-    left = sum(last - first + 1 for first, last in runs[MOST_RUNS:])
+    runs = [[rank for _, rank in run] for _, run in groupby(enumerate(ranks), key=lambda one: one[1] - one[0])]
+    told = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:MOST_RUNS]]
+    left = sum(map(len, runs[MOST_RUNS:]))
     return f"rank{'s' * (len(ranks) != 1)} {', '.join(told)}{f' and {left} more' if left else ''}"
 
 
@@ -284,7 +278,7 @@ def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
     taken: dict[Primitive, float] = defaultdict(float)
     for call in calls:
         taken[call.primitive] += call.measured_s
-    primitive = max(taken, key=lambda one: taken[one])
+    primitive = max(taken, key=taken.__getitem__)
     largest = max((call for call in calls if call.primitive is primitive), key=lambda call: (len(call.places), call.bytes))
     inner = fabric.tiers[0]
     hosts = len({place // inner.endpoints for place in largest.places})
