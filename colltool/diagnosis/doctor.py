@@ -28,7 +28,7 @@ from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.measurements.read import LoggedHardware
+from colltool.measurements.nccl_tests import LoggedHardware
 from colltool.measurements.series import Measurements, Series
 
 

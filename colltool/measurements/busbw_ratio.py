@@ -38,8 +38,12 @@ def ratio(algbw: RoundingInterval | None, busbw: RoundingInterval | None, where:
     return Ratio(busbw.low / algbw.high, busbw.high / algbw.low, where)
 
 
-def ranks_of(primitive: Primitive, ratios: Sequence[Ratio], agreed: int | None, source: str, where: str) -> tuple[int, set[str]]:
+def ranks_of(
+    primitive: Primitive, ratios: Sequence[Ratio], agreed: int | None, source: str, where: str, *, named: bool
+) -> tuple[int, set[str]]:
     """The rank count, as agreed or as all rows allow, and the place of at most one garbled row that does not fit it."""
+    if not named and agreed != 1:
+        _check_collective(primitive, ratios, agreed)
     found = _evidence(primitive, ratios)
     if agreed is None:
         source, agreed = "the other rows say", _followed(found, where)
@@ -87,7 +91,7 @@ _SHARP = 0.02  # digits are enough to tell one collective from another: busbw/al
 _RATIO_SLACK = 0.005  # of busbw/algbw, beyond the rounding of the printed digits
 
 
-def check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | None) -> None:
+def _check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | None) -> None:
     """Refuse a collective whose busbw/algbw cannot be the table's where another one's is."""
     sharp = [one for one in ratios if one.high - one.low <= _SHARP * one.high]
     for count in dict.fromkeys((ranks, None)):  # --ranks may be as wrong as --collective

@@ -9,16 +9,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.measurements.busbw_ratio import (
-    Ratio,
-    UnusableRow,
-    check_collective,
-    message_size,
-    positive_time,
-    ranks_of,
-    ratio,
-    rounding_interval,
-)
+from colltool.measurements.busbw_ratio import Ratio, UnusableRow, message_size, positive_time, ranks_of, ratio, rounding_interval
 from colltool.measurements.series import Note, Record, UserHints, agree, place
 
 
@@ -37,9 +28,7 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
     source, where = ("the Rank lines list", f"{run.file}:{run.devices[0].line}") if ranks else (f"{given('ranks')} is", run.where)
     nodes = len({device.host for device in run.devices if device.group == run.devices[0].group}) if ranks else None
     agreed = agree(ranks, stated.ranks, "ranks:", "ranks", where)
-    if not name and agreed != 1:
-        check_collective(primitive, ratios, agreed)
-    agreed, garbled = ranks_of(primitive, ratios, agreed, source, run.where)
+    agreed, garbled = ranks_of(primitive, ratios, agreed, source, run.where, named=bool(name))
     _check_ranks(run, agreed, where)
     nodes = agree(nodes, stated.nodes, "nodes:", "nodes", where)
     groups = len({device.group for device in run.devices})
@@ -191,12 +180,8 @@ def _timed(run: TestRun, chosen: list[UsedRow], notes: list[Note]) -> list[UsedR
 
 
 OUT, IN, EITHER = "out-of-place", "in-place", "one half"
-_TIMES = ("time", "cputime")
-_AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
 _WIDE_GAP = 20  # spaces where a half was left blank; columns that are printed are at most 8 apart
-_HEAD = re.compile(r"(?:^|\s)(\d+)\s+\d+\s+[a-z]\w*(?=\s|$)")
 _GAP = re.compile(rf"(?<!\s)\s{{{_WIDE_GAP},}}+[\d.]")
-_OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 
 
 class Cells(NamedTuple):
@@ -253,61 +238,6 @@ class Columns(NamedTuple):
         return zip(self.names[first : first + self.width], words, strict=False)
 
 
-def columns(text: str, above: str, line: int, file: str) -> Columns | None:
-    """The columns of a header line, None for any other line; ``above`` is the line before, which labels the halves."""
-    if "algbw" not in text:
-        return None
-    words = [word.lstrip("#") for word in text.split()]
-    if "bytes" in words and "time" in words and "size" not in words:
-        what = "a table of nccl-tests 2.0 or older, whose times are in ms, rounded to 1 us"
-        raise ColltoolError(what, where=f"{file}:{line}", fix="measure again with a current nccl-tests")
-    if "size" not in words or "type" not in words or not any(name in words for name in _TIMES):
-        return None
-    names = tuple(word for word in words[words.index("size") :] if word)
-    starts = tuple(at for at, name in enumerate(names) if name in _TIMES)
-    end = next((at for at, name in enumerate(names) if name in _AFTER_THE_HALVES), len(names))
-    if len(starts) not in (1, 2) or names[:3] != ("size", "count", "type") or starts[0] < 3:
-        return None
-    width = (starts[1] if len(starts) == 2 else end) - starts[0]
-    values = len(names) + names.count("timestamp")
-    labels = (OUT, IN) if len(starts) == 2 else (IN,) if IN in above and OUT not in above else (OUT,)
-    return Columns(line, names, labels, starts, width, values, without_redop="redop" in names)
-
-
-def check_unit(text: str, line: int, file: str) -> None:
-    if unit := _OTHER_UNIT.search(text.partition("(B)")[2]):
-        raise ColltoolError(f"times in {unit[1]}, not us", where=f"{file}:{line}", fix="measure again with a current nccl-tests")
-
-
-class Pieces:
-    """The row being read: NCCL messages may break it in the middle, and the rest follows on a later line."""
-
-    def __init__(self, layout: Columns, number: int, head: str) -> None:
-        self.layout, self.number, self.text, self.joined = layout, number, head, False
-        self.missing = layout.values - len(layout.words(head))  # negative: too many
-
-    def add(self, text: str) -> bool:
-        words = text.split(None, max(self.missing, 0))
-        if not words or len(words) > self.missing or not (words[0] == "N/A" or rounding_interval(words[0])):
-            return False
-        self.text += f" {' '.join(words)}"
-        self.missing -= len(words)
-        self.joined = True
-        return True
-
-    def row(self) -> TableRow:
-        if self.missing < 0:
-            raise UnusableRow("more values than columns")
-        if self.missing and (len(self.layout.starts) == 1 or self.missing != self.layout.width):  # other than a whole half
-            raise UnusableRow("truncated: fewer values than columns")
-        return TableRow(self.number, self.text, self.layout.cut, self.joined)
-
-
-def row_head(text: str) -> str | None:
-    head = _HEAD.search(text)
-    return text[head.start(1) :] if head and "#" not in text[: head.start(1)] else None
-
-
 class Device(NamedTuple):
     """A Rank line: one rank, and the process that drives it."""
 
@@ -351,9 +281,3 @@ class TestRun:
 
     def note(self, reason: str, row: TableRow, *, used: bool = False) -> Note:
         return Note(reason, self.file, row.number, row.item, used)
-
-
-def spelled(code: int) -> str:
-    """NCCL's version code as text: 22902 is 2.29.2, and before 2.9 2804 was 2.8.4."""
-    major = 10000 if code >= 10000 else 1000
-    return f"{code // major}.{code % major // 100}.{code % 100}"

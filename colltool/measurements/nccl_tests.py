@@ -4,29 +4,16 @@ The report says the same as the text, with numbers at full precision.
 """
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, either
-from colltool.measurements.busbw_ratio import UnusableRow, looks_like_a_row
-from colltool.measurements.nccl_runs import (
-    IN,
-    OUT,
-    Cells,
-    Columns,
-    Device,
-    NotModelled,
-    Pieces,
-    TableRow,
-    TestRun,
-    check_unit,
-    columns,
-    records_of,
-    row_head,
-    spelled,
-)
-from colltool.measurements.series import Format, Log, Note, ParsedLog, Record, UserHints, clean
+from colltool.base.errors import ColltoolError, either, printable
+from colltool.measurements.busbw_ratio import UnusableRow, looks_like_a_row, rounding_interval
+from colltool.measurements.nccl_runs import IN, OUT, Cells, Columns, Device, NotModelled, TableRow, TestRun, records_of
+from colltool.measurements.series import Format, Log, Note, ParsedLog, Record, UserHints, clean, open_log
 
 _STARTED = re.compile(r"Collective test starting: *(\S+)")
 _CONCLUDED = re.compile(r"Collective test concluded: *(\S+)")
@@ -44,6 +31,10 @@ _SIGNS = (
     re.compile(_PROCESS.pattern.encode()),
     re.compile(rb"^[ \t]{0,40}\d{1,20}[ \t]{1,40}\d{1,20}[ \t]{1,40}[a-z]\w{0,20}[ \t][^\n]{0,80}\d\.\d", re.MULTILINE),
 )
+_TIMES = ("time", "cputime")
+_AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
+_HEAD = re.compile(r"(?:^|\s)(\d+)\s+\d+\s+[a-z]\w*(?=\s|$)")
+_OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 _END = re.compile(r"# *Avg bus bandwidth")
 # with a word that a line must contain, far cheaper to look for than the pattern
 _HEADER = {_STARTED: "starting", _PROCESS: "nThread", _RANK: "Rank", _RANK_CUT: "Rank", _TESTS: "ccl-tests", _LIBRARY: "version"}
@@ -191,6 +182,67 @@ class _Runs:
         self.pieces = None
 
 
+def columns(text: str, above: str, line: int, file: str) -> Columns | None:
+    """The columns of a header line, None for any other line; ``above`` is the line before, which labels the halves."""
+    if "algbw" not in text:
+        return None
+    words = [word.lstrip("#") for word in text.split()]
+    if "bytes" in words and "time" in words and "size" not in words:
+        what = "a table of nccl-tests 2.0 or older, whose times are in ms, rounded to 1 us"
+        raise ColltoolError(what, where=f"{file}:{line}", fix="measure again with a current nccl-tests")
+    if "size" not in words or "type" not in words or not any(name in words for name in _TIMES):
+        return None
+    names = tuple(word for word in words[words.index("size") :] if word)
+    starts = tuple(at for at, name in enumerate(names) if name in _TIMES)
+    end = next((at for at, name in enumerate(names) if name in _AFTER_THE_HALVES), len(names))
+    if len(starts) not in (1, 2) or names[:3] != ("size", "count", "type") or starts[0] < 3:
+        return None
+    width = (starts[1] if len(starts) == 2 else end) - starts[0]
+    values = len(names) + names.count("timestamp")
+    labels = (OUT, IN) if len(starts) == 2 else (IN,) if IN in above and OUT not in above else (OUT,)
+    return Columns(line, names, labels, starts, width, values, without_redop="redop" in names)
+
+
+def check_unit(text: str, line: int, file: str) -> None:
+    if unit := _OTHER_UNIT.search(text.partition("(B)")[2]):
+        raise ColltoolError(f"times in {unit[1]}, not us", where=f"{file}:{line}", fix="measure again with a current nccl-tests")
+
+
+def row_head(text: str) -> str | None:
+    head = _HEAD.search(text)
+    return text[head.start(1) :] if head and "#" not in text[: head.start(1)] else None
+
+
+class Pieces:
+    """The row being read: NCCL messages may break it in the middle, and the rest follows on a later line."""
+
+    def __init__(self, layout: Columns, number: int, head: str) -> None:
+        self.layout, self.number, self.text, self.joined = layout, number, head, False
+        self.missing = layout.values - len(layout.words(head))  # negative: too many
+
+    def add(self, text: str) -> bool:
+        words = text.split(None, max(self.missing, 0))
+        if not words or len(words) > self.missing or not (words[0] == "N/A" or rounding_interval(words[0])):
+            return False
+        self.text += f" {' '.join(words)}"
+        self.missing -= len(words)
+        self.joined = True
+        return True
+
+    def row(self) -> TableRow:
+        if self.missing < 0:
+            raise UnusableRow("more values than columns")
+        if self.missing and (len(self.layout.starts) == 1 or self.missing != self.layout.width):  # other than a whole half
+            raise UnusableRow("truncated: fewer values than columns")
+        return TableRow(self.number, self.text, self.layout.cut, self.joined)
+
+
+def spelled(code: int) -> str:
+    """NCCL's version code as text: 22902 is 2.29.2, and before 2.9 2804 was 2.8.4."""
+    major = 10000 if code >= 10000 else 1000
+    return f"{code // major}.{code % major // 100}.{code % 100}"
+
+
 FORMAT = Format("nccl-tests and rccl-tests text ('#  size  count  type ...')", recognises, read, shares=True)
 _HALVES = {"out_of_place": OUT, "in_place": IN}
 _CELLS = {"time": "time", "cpu_time": "cputime", "alg_bw": "algbw", "bus_bw": "busbw", "nwrong": "wrong"}
@@ -283,3 +335,39 @@ def _lines_of(text: str, results: int) -> list[int]:
 
 
 REPORT = Format("nccl-tests -J ('{')", is_report, read_report)
+_DEVICE = re.compile(r"Rank +\d{1,9} .*\bon +(\S+) +device +\d+ +\[[^\]]{1,40}\] +(\S.*)")
+
+
+class LoggedHardware(NamedTuple):
+    """Device and host names, each once, in the order met."""
+
+    devices: tuple[str, ...]
+    hosts: tuple[str, ...]
+
+
+def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
+    """Devices and hosts of logs; formats such as OSU's name none."""
+    named = [pair for path in paths for pair in _named(open_log(os.fspath(path)))]
+    hosts, devices = (tuple(dict.fromkeys(filter(None, side))) for side in zip(*named, strict=True)) if named else ((), ())
+    return LoggedHardware(devices, hosts)
+
+
+def _named(log: Log) -> Iterator[tuple[str, str]]:
+    if not is_report(log):
+        for line in log.lines():
+            if "device" in line and "Rank" in line and (match := _DEVICE.search(clean(line))):
+                yield match[1], _short(match[2])
+        return
+    try:
+        report = json.loads(log.text().lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return  # the reader of timings says what is wrong
+    config = report.get("config")
+    listed = report.get("devices") or (config.get("devices") if isinstance(config, dict) else None)
+    for one in listed if isinstance(listed, list) else []:
+        if isinstance(one, dict):
+            yield _short(one.get("hostname", "")), _short(one.get("device_info", ""))
+
+
+def _short(value: object) -> str:
+    return printable(str(value)).strip()[:100]

@@ -1,33 +1,23 @@
-"""Reads benchmark logs of any known format and merges them into series; devices and hosts that they name."""
+"""Reads benchmark logs of any known format and merges them into series."""
 
-import json
 import os
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from statistics import median
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from colltool.base.errors import ColltoolError, ManyErrors, printable
+from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.measurements import nccl_tests
 from colltool.measurements import other_formats as osu
 from colltool.measurements import other_formats as plain_csv
 from colltool.measurements.series import (
     Format,
-    Log,
     Measurements,
-    Note,
     ParsedLog,
-    Point,
-    Record,
-    Series,
-    Skipped,
     UserHints,
     agree,
     check_timing,
-    clean,
     open_log,
+    series_of,
+    skipped_of,
 )
 
 
@@ -84,68 +74,5 @@ def _read(path: str, stated: UserHints) -> ParsedLog:
     return ParsedLog(timings, tuple(note for reading in readings for note in reading.notes))
 
 
-def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
-    """A series per primitive, rank count, nodes, dtype and library, in that order."""
-    order = {primitive: at for at, primitive in enumerate(Primitive)}
-    groups: dict[tuple[int, int, int, str, str], dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for one in timings:
-        key = (order[one.primitive], one.ranks, one.nodes or 0, one.dtype, one.library)
-        groups[key][one.bytes].append(one)
-    found = []
-    for _, by_size in sorted(groups.items(), key=lambda group: group[0]):
-        points = []
-        for _, repeats in sorted(by_size.items()):
-            times, one = [repeat.seconds for repeat in repeats], min(repeats, key=lambda one: (one.file, one.line, one.seconds))
-            points.append(Point(one.bytes, median(times), min(times), max(times), len(times), one.where))
-        several = [one for repeats in by_size.values() for one in repeats]
-        said = ", ".join(sorted({one.version for one in several if one.version}))
-        files, one = tuple(sorted({one.file for one in several})), several[0]
-        found.append(Series(one.primitive, one.ranks, one.nodes, tuple(points), one.library, said, dtype=one.dtype, files=files))
-    return tuple(found)
-
-
-def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
-    by_reason: dict[str, list[Note]] = defaultdict(list)
-    for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
-        by_reason[note.reason].append(note)
-    return tuple(Skipped(reason, len(all_), all_[0].where, all_[0].used) for reason, all_ in by_reason.items())
-
-
 # the first that recognises a log reads it, along with any others that share logs with it
 FORMATS: tuple[Format, ...] = (nccl_tests.REPORT, osu.OSU, nccl_tests.FORMAT, plain_csv.CSV)
-_RANK = re.compile(r"Rank +\d{1,9} .*\bon +(\S+) +device +\d+ +\[[^\]]{1,40}\] +(\S.*)")
-
-
-class LoggedHardware(NamedTuple):
-    """Device and host names, each once, in the order met."""
-
-    devices: tuple[str, ...]
-    hosts: tuple[str, ...]
-
-
-def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
-    """Devices and hosts of logs; formats such as OSU's name none."""
-    named = [pair for path in paths for pair in _named(open_log(os.fspath(path)))]
-    hosts, devices = (tuple(dict.fromkeys(filter(None, side))) for side in zip(*named, strict=True)) if named else ((), ())
-    return LoggedHardware(devices, hosts)
-
-
-def _named(log: Log) -> Iterator[tuple[str, str]]:
-    if not nccl_tests.is_report(log):
-        for line in log.lines():
-            if "device" in line and "Rank" in line and (match := _RANK.search(clean(line))):
-                yield match[1], _short(match[2])
-        return
-    try:
-        report = json.loads(log.text().lstrip("\ufeff"))
-    except (ValueError, RecursionError):
-        return  # the reader of timings says what is wrong
-    config = report.get("config")
-    listed = report.get("devices") or (config.get("devices") if isinstance(config, dict) else None)
-    for one in listed if isinstance(listed, list) else []:
-        if isinstance(one, dict):
-            yield _short(one.get("hostname", "")), _short(one.get("device_info", ""))
-
-
-def _short(value: object) -> str:
-    return printable(str(value)).strip()[:100]

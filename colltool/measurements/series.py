@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from statistics import median
 from typing import Literal, NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, given
@@ -232,6 +234,33 @@ def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: 
         what = f"the log says {what} {found}, {given(argument)} says {stated}"
         raise ColltoolError(what, where=where, fix=f"leave {given(argument)} out, or correct it")
     return stated if found is None else found
+
+
+def series_of(timings: Iterable[Record]) -> tuple[Series, ...]:
+    """A series per primitive, rank count, nodes, dtype and library, in that order."""
+    order = {primitive: at for at, primitive in enumerate(Primitive)}
+    groups: dict[tuple[int, int, int, str, str], dict[float, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for one in timings:
+        key = (order[one.primitive], one.ranks, one.nodes or 0, one.dtype, one.library)
+        groups[key][one.bytes].append(one)
+    found = []
+    for _, by_size in sorted(groups.items(), key=lambda group: group[0]):
+        points = []
+        for _, repeats in sorted(by_size.items()):
+            times, one = [repeat.seconds for repeat in repeats], min(repeats, key=lambda one: (one.file, one.line, one.seconds))
+            points.append(Point(one.bytes, median(times), min(times), max(times), len(times), one.where))
+        several = [one for repeats in by_size.values() for one in repeats]
+        said = ", ".join(sorted({one.version for one in several if one.version}))
+        files, one = tuple(sorted({one.file for one in several})), several[0]
+        found.append(Series(one.primitive, one.ranks, one.nodes, tuple(points), one.library, said, dtype=one.dtype, files=files))
+    return tuple(found)
+
+
+def skipped_of(notes: Iterable[Note]) -> tuple[Skipped, ...]:
+    by_reason: dict[str, list[Note]] = defaultdict(list)
+    for note in sorted(notes, key=lambda note: (note.file, note.line, note.reason)):
+        by_reason[note.reason].append(note)
+    return tuple(Skipped(reason, len(all_), all_[0].where, all_[0].used) for reason, all_ in by_reason.items())
 
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,40}[A-Za-z]|\][^\x07]{0,200}\x07)")

@@ -25,7 +25,7 @@ from colltool.diagnosis.doctor import Evidence
 from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.measurements.read import LoggedHardware, logged_hardware
+from colltool.measurements.nccl_tests import LoggedHardware, logged_hardware
 from colltool.measurements.series import Measurements, Point, Series, is_empty
 from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, text
 from colltool.traces.reader import LaunchedKernel, TraceEvents, collect, is_trace
