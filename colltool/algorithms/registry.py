@@ -1,10 +1,13 @@
-"""The registry of algorithms by (primitive, name). The docstring of a formula is what ``colltool explain`` prints."""
+"""The papers that formulas come from, and the registry of algorithms by (primitive, name).
+
+The docstring of a formula is what ``colltool explain`` prints.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running
@@ -122,26 +125,40 @@ def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
     return rank_class(status, not_selected) == 0
 
 
+class _Given(TypedDict, total=False):
+    """What a registration may say besides its name, topologies, source and equation."""
+
+    requires: tuple[Requirement, ...]  # why a group cannot run it, or None; their docstrings are what ``explain`` prints
+    shipped_by: tuple[str, ...]  # libraries that run it
+    note: str  # what a reader of its price should know
+    baseline: bool  # a flat schedule that compositions are to beat: ``breakdown`` shows it
+    usual: bool  # what ``crossover`` compares by default, the first of them with the others
+    in_switch: bool  # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
+    caveat: Caveats  # another status on some groups
+    limits: tuple[Limit, ...]  # where a library that ships it does not run it
+    counts: str  # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
+
+
 class Algorithm(NamedTuple):
-    """An algorithm for one primitive."""
+    """An algorithm for one primitive; the fields with a default are explained in :class:`_Given`."""
 
     name: str  # as ``--algorithm`` takes it
     primitive: Primitive
     topologies: frozenset[Topology]  # where it runs
     formula: Formula  # its docstring explains it
     equation: str  # the formula as text, a line each where there are several
-    requires: tuple[Requirement, ...]  # why a group cannot run it, or None; their docstrings are what ``explain`` prints
-    status: Status
-    shipped_by: tuple[str, ...]  # libraries that run it
     source: str
-    note: str  # what a reader of its price should know
+    status: Status
     mirror: str  # the all-gather that undoes this reduce-scatter
-    baseline: bool  # a flat schedule that compositions are to beat: ``breakdown`` shows it
-    usual: bool  # what ``crossover`` compares by default, the first of them with the others
-    in_switch: bool  # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
-    caveat: Caveats  # another status on some groups
-    limits: tuple[Limit, ...]  # where a library that ships it does not run it
-    counts: str = ""  # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
+    requires: tuple[Requirement, ...] = ()
+    shipped_by: tuple[str, ...] = ()
+    note: str = ""
+    baseline: bool = False
+    usual: bool = False
+    in_switch: bool = False
+    caveat: Caveats = lambda _: None
+    limits: tuple[Limit, ...] = ()
+    counts: str = ""
 
     def status_on(self, group: Group) -> Status:
         caveat = self.caveat(group)
@@ -217,42 +234,19 @@ def algorithm(
     on: frozenset[Topology],
     source: str,
     equation: str,
-    requires: tuple[Requirement, ...] = (),
-    shipped_by: tuple[str, ...] = (),
     status: Status | None = None,
-    note: str = "",
     mirror: str = "",
-    baseline: bool = False,
-    usual: bool = False,
-    in_switch: bool = False,
-    caveat: Caveats = lambda _: None,
-    limits: tuple[Limit, ...] = (),
-    counts: str = "",
+    **more: Unpack[_Given],
 ) -> Callable[[Formula], Formula]:
     """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else reference."""
+    known = status or ("shipped" if more.get("shipped_by") else "reference")
 
     def register(formula: Formula) -> Formula:
         for primitive in primitives:
             if (primitive, name) in _ROWS:
                 raise ValueError(f"{name} is registered twice for {primitive}")
             _ROWS[primitive, name] = Algorithm(
-                name=name,
-                primitive=primitive,
-                topologies=on,
-                formula=formula,
-                equation=equation,
-                requires=requires,
-                status=status or ("shipped" if shipped_by else "reference"),
-                shipped_by=shipped_by,
-                source=source,
-                note=note,
-                mirror=mirror or name,
-                baseline=baseline,
-                usual=usual,
-                in_switch=in_switch,
-                caveat=caveat,
-                limits=limits,
-                counts=counts,
+                name, primitive, on, formula, equation, source, status=known, mirror=mirror or name, **more
             )
         return formula
 

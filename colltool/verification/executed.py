@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from colltool.algorithms.composed import natural_order
+from colltool.algorithms.composed import NATURAL_ORDER
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.base.cost import Pipeline, total_n_alpha, total_n_beta
@@ -158,7 +158,7 @@ def _of_tiers(placed: PlacedGroup, costed: CostModel) -> list[list[CostTerm]]:
 def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
     groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
     choices = [parts[0].algorithm for parts in _of_tiers(placed, costed)]  # by the name in the tier's first phase
-    order = natural_order(costed.primitive) or "inner-first"
+    order = NATURAL_ORDER.get(costed.primitive) or "inner-first"
     return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
 
 
