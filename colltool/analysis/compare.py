@@ -38,8 +38,7 @@ from colltool.analysis.outcomes import (
 )
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
-from colltool.base.result import Result
+from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupSpec, everybody, tiers_spanned

@@ -15,7 +15,7 @@ from colltool.analysis.basis import PointTimes
 from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError, given, said, taken_from
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
+from colltool.base.result import followed
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, by_title
