@@ -46,7 +46,6 @@ class Composition(NamedTuple):
 
 
 _ROWS: dict[tuple[Primitive, str], Composition] = {}
-
 _RINGS = ("ring", "dim-ring")
 NATURAL_ORDER: dict[Primitive, Order] = {AG: "outer-first", RS: "inner-first"}
 """The order that keeps most bytes on the inner tiers, where there is more than one order."""

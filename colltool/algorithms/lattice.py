@@ -14,7 +14,6 @@ from colltool.algorithms.registry import CHAN, JAIN_SABHARWAL, algorithm
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
-
 TORUS: frozenset[Topology] = frozenset({"torus"})
 
 
@@ -92,7 +91,6 @@ _both_directions = partial(
     usual=True,
 )
 _rings_both_ways = partial(_both_directions, "dim-ring-bidirectional", shipped_by=("XLA",))
-
 _rings_on_all_axes = partial(algorithm, "multi-ring", on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
 
 _on_ideal_wires = partial(

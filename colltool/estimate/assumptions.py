@@ -10,7 +10,6 @@ from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.base.primitives import Pipelining
 
 Phases = Literal["sequential", "pipelined"]
-
 _TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
 """Arguments that some functions take in the singular and others in the plural."""
 MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size

@@ -53,11 +53,7 @@ class Candidates:
         return [one for one, _ in self.shown((), sizes)]
 
     def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
-        """Exactly these algorithms; a composition without choices as in :meth:`all`.
-
-        Raises:
-            ColltoolError: an algorithm is unknown, or cannot run here.
-        """
+        """Exactly these algorithms; a composition without choices as in :meth:`all`."""
         return [one for one, _ in self._shown(names, sizes)]
 
     def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:

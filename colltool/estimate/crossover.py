@@ -24,18 +24,13 @@ from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.fabric.model import Fabric
 
 Key = TypeVar("Key", bound=Hashable)
-
 _GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
 """1 byte to 1 EB, twelve sizes per decade."""
 
 
 def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None, readings: Readings | None = None,
               names: Sequence[str] = ()) -> Crossover:  # fmt: skip
-    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no pairs if fewer than two can run.
-
-    Raises:
-        ColltoolError: fewer than two names, one that cannot run here, or a reading without a closed form.
-    """
+    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no pairs if fewer than two can run."""
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
     compared = _compared(listed, names)

@@ -24,7 +24,6 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import cable_s, capabilities_of
 
 AnyRow = Algorithm | Composition
-
 NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
 
 

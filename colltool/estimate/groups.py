@@ -105,11 +105,7 @@ class SameFabric:
 
 
 def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False) -> PlacedGroup:
-    """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or a spec with the rest.
-
-    Raises:
-        ColltoolError: the group does not fit; says which nearby ones do.
-    """
+    """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or a spec with the rest."""
     who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
     return (_kept if plain else _kept.__wrapped__)(SameFabric(fabric), who)

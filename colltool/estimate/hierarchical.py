@@ -175,11 +175,7 @@ class HierarchicalCandidates:
         return self.streams[id(options)]
 
     def named(self, names: Sequence[str]) -> CostModel:
-        """The schedule of one named algorithm per spanned tier, innermost first.
-
-        Raises:
-            ColltoolError: not one name per tier, an unknown name, or one that cannot run there.
-        """
+        """The schedule of one named algorithm per spanned tier, innermost first."""
         tiers = [span.tier.name for span in self.placed.spans]
         if len(names) != len(tiers):
             typed = clipped(Choice(self.row.name, tuple(names)).spec)

@@ -117,11 +117,7 @@ class TierShare(NamedTuple):
 
 
 def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
-    """Where the members of a group sit, tier by tier.
-
-    Raises:
-        ColltoolError: the group does not fit, or leaves domains uneven or partly filled; says which nearby ones fit.
-    """
+    """Where the members of a group sit, tier by tier."""
     stride = parse_count(who.stride, "stride")
     if not 1 <= stride < max(2, fabric.ranks):
         fix = f"take 1 (consecutive ranks) to {fabric.ranks // 2}"
@@ -242,11 +238,7 @@ Boxes = tuple[Tier | None, ...]
 
 
 def _boxes(fabric: Fabric, who: GroupSpec) -> Boxes:
-    """Slices for a shape, which runs through the axes of all lattices, innermost first; missing axes are 1.
-
-    Raises:
-        ColltoolError: no lattice, too many axes, a stride as well, or a slice that does not fit.
-    """
+    """Slices for a shape, which runs through the axes of all lattices, innermost first; missing axes are 1."""
     lattices, shape = [tier for tier in fabric.tiers if capabilities_of(tier).axes], who.shape or ()
     usual = _axes(lattices)
     if not lattices:

@@ -40,9 +40,6 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     Args:
         size: bytes per rank as in nccl-tests; a float, or a one-dimensional array of floats.
         only: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty.
-
-    Raises:
-        ColltoolError: the group does not fit, a size is out of range, or an algorithm is unknown or cannot run here.
     """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)

@@ -75,9 +75,6 @@ def under_protocols(placed: PlacedGroup, primitive: Primitive) -> tuple[PlacedGr
 
     A tier without a list keeps its own numbers. Launch overhead and local copy are paid once per call, so the outermost tier that
     states them wins.
-
-    Raises:
-        ColltoolError: the tiers list protocols for the primitive but share none.
     """
     return placed.once(("protocols", primitive), lambda: tuple(_under_each(placed, primitive)))
 
