@@ -37,6 +37,10 @@ class Candidates:
     flat_by_name: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
 
     @cached_property
+    def overrides(self) -> tuple[tuple[str, str], ...]:
+        return self.placed.fabric.overrides
+
+    @cached_property
     def library(self) -> Running | None:
         return running_on(self.placed.fabric)
 
@@ -71,10 +75,10 @@ class Candidates:
         return found
 
     def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        found = []
-        for one, at in (pair for name in names for pair in self._named(parse_choice(name), sizes)):
-            listed = one.not_selected_reason and {one.choice.spec, one.choice.base} & set(self.runs)
-            found.append((replace(one, not_selected_reason=None) if listed else one, at))
+        found = [pair for name in names for pair in self._named(parse_choice(name), sizes)]
+        for index, (one, at) in enumerate(found):
+            if one.not_selected_reason and {one.choice.spec, one.choice.base} & set(self.runs):
+                found[index] = (replace(one, not_selected_reason=None), at)
         return found
 
     def benches(self, names: Collection[str] = ()) -> list[HierarchicalCandidates]:

@@ -192,9 +192,10 @@ def running_on(fabric: Fabric) -> Running | None:
     facts = fabric.library_facts
     if facts is None or facts.name == "all":
         return None
-    without_nvls = facts.nvls is False or (facts.gpu is not None and facts.gpu not in FROM_HOPPER)
-    off: dict[Feature, bool] = {"nvls": without_nvls, "collnet": not facts.collnet}
-    return Running(facts.name, frozenset(feature for feature, is_off in off.items() if is_off))
+    off: list[Feature] = [] if facts.collnet else ["collnet"]
+    if facts.nvls is False or (facts.gpu is not None and facts.gpu not in FROM_HOPPER):
+        off.append("nvls")
+    return Running(facts.name, frozenset(off))
 
 
 def library_of(fabric: Fabric) -> str:

@@ -61,7 +61,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         model=model(reading, primitive),
         results=tuple(rows_at(listed, chosen, size)),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
-        overrides=fabric.overrides,
+        overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
     )
 
