@@ -30,7 +30,7 @@ _GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
 
 def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None, readings: Readings | None = None,
               names: Sequence[str] = ()) -> Crossover:  # fmt: skip
-    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no pairs if fewer than two can run."""
+    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no pairs if fewer than two run."""
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
     compared = _compared(listed, names)
