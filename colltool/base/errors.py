@@ -2,8 +2,8 @@
 
 A shell user typed ``--ranks 64``, a Python user ``ranks=64``. :func:`given` puts a neutral mark into the text, :func:`spell`
 turns marks into an audience's words where the text leaves the program: ``str(error)`` is Python's spelling,
-:meth:`ColltoolError.spelled` any. Texts of a result are spelled by :func:`said`. User input is quoted on one line, clipped, control
-characters escaped (:func:`shown`).
+:meth:`ColltoolError.spelled` any. Texts of a result are spelled by :func:`said`. User input is quoted by :func:`shown`: on one
+line, clipped, control characters escaped.
 """
 
 from __future__ import annotations
