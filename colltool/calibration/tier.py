@@ -222,7 +222,12 @@ def _fit_collective(
         wanted += combinations(able, 2)
     options = [(names, site.members(names, used)) for names in wanted if set(names) != set(own)]
     if known and own:
-        options.insert(0, (own, _likely(site.members(own, used), own, known)))
+        likely = []
+        for member, runs in zip(site.members(own, used), known.runs, strict=True):
+            # what the library would not have run there; no marks where it runs one that is not compared
+            unlikely = [[run.spec in own and run.spec != name for run in runs] for name in own]
+            likely.append(member._replace(unlikely=np.array(unlikely)))
+        options.insert(0, (own, likely))
     chosen = choose(options, prior, line, known.by if known and own else None)
     if (needed := above_line(chosen, line)) and needed > _IMPOSSIBLE * line:
         what = f"{title}: these times need {format_rate(needed)} from a port of {format_rate(line)}"
@@ -250,15 +255,6 @@ def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | Non
     what = f"{first.title}: {', '.join(missing)} cannot be fitted"
     fix = f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what can run"
     raise ColltoolError(what, argument="algorithms", fix=fix)
-
-
-def _likely(members: Sequence[Member], names: Sequence[str], known: LibraryRuns) -> list[Member]:
-    """Marks per point the algorithms that the library would not have run; no marks where it runs one not in ``names``."""
-    found = []
-    for member, runs in zip(members, known.runs, strict=True):
-        unlikely = [[run.spec in names and run.spec != name for run in runs] for name in names]
-        found.append(member._replace(unlikely=np.array(unlikely)))
-    return found
 
 
 def _prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:

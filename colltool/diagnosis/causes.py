@@ -16,7 +16,7 @@ from colltool.diagnosis.results import Experiment, Prediction, UpperBound, Valid
 from colltool.diagnosis.thresholds import SizeClass, of_few, off
 from colltool.estimate.groups import place
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import INNERMOST, with_tiers, without_in_network
+from colltool.fabric.variants import INNERMOST, without_in_network
 from colltool.measurements.series import LogLibrary, log_library
 
 BETTER = 0.6  # a cause must bring the fabric's own error down to this share
@@ -196,7 +196,7 @@ class _Trial(NamedTuple):
             scenario = scenario._replace(fabric=scenario.fabric.model_copy(update={"tiers": scenario.fabric.tiers[1:]}))
         if self.ringed:
             only = ("multi-rail-ring", "ring") if self.hosts > 1 else scenario.only
-            scenario = scenario._replace(fabric=with_tiers(scenario.fabric, without_in_network, INNERMOST), only=only)
+            scenario = scenario.on(without_in_network, INNERMOST)._replace(only=only)
         return scenario.time(self.primitive, self.bytes, self.ranks, library)
 
     def experiment(self, library: str, outcomes: Sequence[tuple[str, float]]) -> Experiment:

@@ -14,15 +14,7 @@ from colltool.calibration.series_prices import MOST_IN_A_HOST, check_fits
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import ExperimentMachine, Scoring, SupportedCause, explained, next_experiments, upper_bounds
 from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, Scenario, hypotheses, maker_of
-from colltool.diagnosis.results import (
-    AssumedFabric,
-    Cause,
-    Diagnosis,
-    DiagnosisFinding,
-    LeftOutKernels,
-    SeriesHealth,
-    UpperBound,
-)
+from colltool.diagnosis.results import AssumedFabric, Cause, Diagnosis, DiagnosisFinding, LeftOutKernels, SeriesHealth, UpperBound
 from colltool.diagnosis.thresholds import EXPECT, FASTER, across_hosts, of_few, size_classes, threshold_of
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings

@@ -4,7 +4,7 @@ A cause is a setting (one scenario) or has one number that is fitted to the time
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache, lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +14,7 @@ from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import price_series
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import SameFabric
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import TierCapabilities, capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, with_tiers, without_in_network
 from colltool.measurements.series import LogLibrary, Point, Series, log_library
@@ -86,6 +86,10 @@ class Scenario(NamedTuple):
     only: tuple[str, ...] = ()
     readings: Readings = Readings()
 
+    def on(self, change: Callable[[Tier], Tier], only: Container[int] | None = None) -> "Scenario":
+        """With changed tiers; as :func:`with_tiers`."""
+        return self._replace(fabric=with_tiers(self.fabric, change, only))
+
     def times(self, series: Series) -> tuple[float, ...] | None:
         """Seconds at each size of a series; None where nothing runs."""
         points = tuple(Point(point.bytes, 1.0, 1.0, 1.0, 1, "") for point in series.points)  # one price, whatever was measured
@@ -148,17 +152,14 @@ def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
 
 
 def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
-    fabric = base.fabric
-
     # cached, since prices are remembered by the scenario's fabric object
     @cache
     def inner_at(share: float) -> Scenario:
-        return base._replace(fabric=with_tiers(fabric, partial(scaled_bandwidth, share=share), INNERMOST))
+        return base.on(partial(scaled_bandwidth, share=share), INNERMOST)
 
     @cache
     def outer_at(share: float) -> Scenario:
-        outer = range(1, len(fabric.tiers))
-        return base._replace(fabric=with_tiers(fabric, partial(scaled_bandwidth, share=share), outer))
+        return base.on(partial(scaled_bandwidth, share=share), range(1, len(base.fabric.tiers)))
 
     found = [*_settings(base, host), *_links(base, inner_at)]
     found += [*_between_hosts(base, host, outer_at)] if host.spans > 1 else []
@@ -196,15 +197,13 @@ def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(
             "nvls-off",
             lambda _: "NVLS is off: NCCL reduces in rings and not in the NVSwitch (NCCL_NVLS_ENABLE=0, NCCL_ALGO, no multicast)",
-            lambda _: base._replace(fabric=with_tiers(base.fabric, without_in_network, INNERMOST)),
+            lambda _: base.on(without_in_network, INNERMOST),
         )
     if nccl or ran is LogLibrary.RCCL:
         yield Hypothesis(
             "protocol-ll",
             lambda _: "NCCL_PROTO=LL is set: every message carries as many flags as data",
-            lambda _: base._replace(
-                fabric=with_tiers(base.fabric, lambda tier: scaled_bandwidth(without_in_network(tier), LL_SHARE))
-            ),
+            lambda _: base.on(lambda tier: scaled_bandwidth(without_in_network(tier), LL_SHARE)),
         )
     if nccl and host.spans > 1:
         yield Hypothesis(
@@ -260,9 +259,7 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
     yield Hypothesis(
         "pcie",
         said,
-        lambda share: base._replace(
-            fabric=with_tiers(base.fabric, lambda tier: scaled_bandwidth(without_in_network(tier), share), INNERMOST)
-        ),
+        lambda share: base.on(lambda tier: scaled_bandwidth(without_in_network(tier), share), INNERMOST),
         fits="share",
         least=LEAST_OVER_PCIE / rate,
         most=most,

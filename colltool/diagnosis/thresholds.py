@@ -102,7 +102,11 @@ def cliff_in(points: Sequence[Point]) -> str | None:
     steps = breaks(points)
     if not steps:
         return None
-    over = [_off_neighbours(points, i) for i in range(len(points))]
+    over = [1.0] * len(points)  # a time over the power law through its neighbours
+    for i in range(1, len(points) - 1):
+        before, point, after = points[i - 1 : i + 2]
+        weight = log(point.bytes / before.bytes) / log(after.bytes / before.bytes)
+        over[i] = float(point.seconds / (before.seconds ** (1 - weight) * after.seconds**weight))
     above = [one - 1 for one in over if one > 1 + CLOSE]  # a price is not above
     if len(above) >= max(MANY, len(points) / 5):
         return f"the times scatter by up to {percent(max(above), 0)}: measure again"
@@ -125,15 +129,6 @@ def cliff_in(points: Sequence[Point]) -> str | None:
 def breaks(points: Sequence[Point]) -> dict[int, float]:
     """Indices of points behind an unexplainable step, with its factor."""
     return {at: factor for at, pair in enumerate(pairwise(points), start=1) if (factor := _broken(*pair))}
-
-
-def _off_neighbours(points: Sequence[Point], i: int) -> float:
-    """A time over the power law through its neighbours; 1 at either end."""
-    if not 0 < i < len(points) - 1:
-        return 1.0
-    before, point, after = points[i - 1 : i + 2]
-    weight = log(point.bytes / before.bytes) / log(after.bytes / before.bytes)
-    return float(point.seconds / (before.seconds ** (1 - weight) * after.seconds**weight))
 
 
 def _at(point: Point) -> str:

@@ -226,8 +226,11 @@ def rails(case: SeriesContext) -> str | None:
     steps = [at for at in breaks(points) if at in case.wide]
     if steps and (steps[-1] in case.large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds):  # on a cliff
         return None
-    nics = spans[1].ranks_inside
-    off = {rail: _off_over_share(case, rail / nics) for rail in range(1, nics) if nics % rail == 0}
+    nics, outer, off = spans[1].ranks_inside, {span.tier.name for span in spans[1:]}, dict[int, float]()
+    for rail in (rail for rail in range(1, nics) if nics % rail == 0):
+        if (priced := case.scaled(rail / nics, outer)) is not None:  # the library may switch algorithms or not
+            usual = priced.by_title.get(case.checked[-1].algorithm, priced.best)
+            off[rail] = min(case.worst_large(priced.best), case.worst_large(usual))
     fits = [rail for rail in off if off[rail] <= (WITHIN if rail == 1 else CLOSE)]
     if not fits:
         return None
@@ -251,15 +254,6 @@ def _inner(case: SeriesContext) -> list[str]:
             break
         share *= over
     return [f"{tier.name} at {_share(share, 1)} of its bandwidth"] if off <= CLOSE else []
-
-
-def _off_over_share(case: SeriesContext, share: float) -> float:
-    """Error of large messages if outer tiers had a share of their bandwidth; the library may switch algorithms or not."""
-    priced = case.scaled(share, {span.tier.name for span in case.placed.spans[1:]})
-    if priced is None:
-        return inf
-    usual = priced.by_title.get(case.checked[-1].algorithm, priced.best)
-    return min(case.worst_large(priced.best), case.worst_large(usual))
 
 
 def in_network(case: SeriesContext) -> str | None:
