@@ -11,10 +11,10 @@ from colltool.base.formatting import counted, format_factor, format_time, percen
 from colltool.base.primitives import P2P
 from colltool.fabric.bill import Cost
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
-from colltool.render.grounds import ground_field, ground_lines
 from colltool.render.view import Document, View, fields, on_fabric, set_field, set_text
+from colltool.render.views.compare import ground_field, ground_lines
 from colltool.render.views.fabric_size import PLURAL
-from colltool.render.views.sensitivity import quantity
+from colltool.render.views.sweep import quantity
 from colltool.training.plan import Plan
 
 _MOST_NUMBERS = 10

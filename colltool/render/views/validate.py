@@ -10,7 +10,7 @@ from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, 
 from colltool.estimate.assumptions import USUAL
 from colltool.measurements.series import Skipped
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
-from colltool.render.estimate_fields import model_field
+from colltool.render.estimates import model_field
 from colltool.render.view import Document, View, fields, on_fabric, reached_percent, set_field, set_text, signed_percent
 
 
