@@ -11,7 +11,7 @@ from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.render.views.fabric_words import alpha_text, in_network_text
+from colltool.render.views.fabric_parts import alpha_text, in_network_text
 
 
 @dataclass(frozen=True)

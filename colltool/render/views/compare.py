@@ -221,8 +221,8 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-class _Columns(NamedTuple):
-    """The names of columns, to be the subject of a sentence."""
+class _Subject(NamedTuple):
+    """Names of columns as the subject of a sentence."""
 
     names: tuple[str, ...]
 
@@ -235,7 +235,7 @@ class _Columns(NamedTuple):
 
 def _said(one: BasisDifference) -> str:
     parts = [(value not in (None, False), name) for value, names in one.parts for name in names]
-    without, having = (_Columns(tuple(name for has, name in parts if has is wanted)) for wanted in (False, True))
+    without, having = (_Subject(tuple(name for has, name in parts if has is wanted)) for wanted in (False, True))
     match one.code:
         case "launch":
             most = format_time(max(value for value, _ in one.parts if value is not None))
@@ -260,8 +260,8 @@ def _said(one: BasisDifference) -> str:
         case "software_time":
             ((fitted, total, size), measured), (_, none) = one.parts
             paid = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
-            what = f"{_Columns(measured).does('pays', 'pay')} measured software time ({paid})"
-            return f"{what}, {_Columns(none).does('has', 'have')} none measured: small sizes are not the same kind of number"
+            what = f"{_Subject(measured).does('pays', 'pay')} measured software time ({paid})"
+            return f"{what}, {_Subject(none).does('has', 'have')} none measured: small sizes are not the same kind of number"
         case _:
             assert_never(one.code)
 
