@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar
 from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
-    from colltool.base.cost import Pipelining
+    from colltool.base.primitives import Pipelining
 
 AnyShape = str | Sequence[int]
 Kind = Literal["text", "flag", "count", "number", "share", "shape", "word"]

@@ -13,9 +13,43 @@ from contextvars import ContextVar
 from types import EllipsisType
 from typing import Any, Literal
 
+LONGEST = 60
+
+
+def shown(value: Any) -> str:
+    """A value as an error names it: text in quotes, ``true``, ``nothing``, ``a list``."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"'{clipped(value)}'"
+    if isinstance(value, list | tuple | dict):
+        kind = "mapping" if isinstance(value, dict) else "list"
+        return f"a {kind}" if value else f"an empty {kind}"
+    if isinstance(value, int) and abs(value) >= 10**LONGEST:
+        return f"a number of more than {LONGEST} digits"  # repr takes quadratic time, and refuses 5,000 digits
+    if isinstance(value, int | float):
+        return repr(value)
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def clipped(text: str, longest: int = LONGEST) -> str:
+    return printable(text if len(text) <= longest else f"{text[: longest - 3]}...")
+
+
+def printable(text: str) -> str:
+    """Escape control characters, line breaks and lone surrogates."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 EXIT_DONE = 0
+
 EXIT_CHECK_FAILED = 1
+
 EXIT_UNUSABLE = 2
+
 EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
@@ -39,8 +73,11 @@ _OPTIONS = {
     "size": ("--size", "-M"),
     "sizes": ("--size", "-M"),
 }
+
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"  # of private use: no text of a person holds them, no escape shows them
+
 MARKS = _START + _NEXT + _END
+
 """The characters that delimit marks of :func:`given`."""
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _interrupted(number: int, _: object) -> None:
     """End at once, in whatever line: nothing half written stays, and nobody is shown where it was."""
-    files = sys.modules.get("colltool.base.writing")
+    files = sys.modules.get("colltool.base.files")
     if files is not None and hasattr(files, "abandon"):
         files.abandon()
     os._exit(128 + number)

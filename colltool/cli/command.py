@@ -13,7 +13,7 @@ import typer
 
 from colltool.base.errors import ColltoolError, ManyErrors, called, speaking
 from colltool.base.errors import given as mark
-from colltool.base.progress import watched
+from colltool.base.result import watched
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.groups import capabilities_of, expanded, taken
@@ -72,7 +72,7 @@ def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
 
     :meth:`Outputs.leave` knows of all that was read, also by the names within a list or another file.
     """
-    from colltool.base.writing import same_file, same_place
+    from colltool.base.files import same_file, same_place
 
     marked = {name: capabilities_of(parameter)[1] for name, parameter in signature.parameters.items()}
     read = [path for name, marks in marked.items() if o.READ in marks for path in _paths(given[name])]

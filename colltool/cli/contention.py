@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from colltool.base.errors import ColltoolError, given
-from colltool.base.units import parse_shape
+from colltool.base.formatting import parse_shape
 from colltool.cli import options as o
 from colltool.cli.command import command
 from colltool.cli.groups import FabricChoice, Out

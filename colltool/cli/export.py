@@ -45,7 +45,7 @@ def nccl_tuner(
     """What NCCL should run at which size, as a file for its example tuner plugin: by your measurements, or its own model."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.cli.output import write
-    from colltool.estimate.group_spec import GroupSpec
+    from colltool.estimate.placement import GroupSpec
     from colltool.export.tuner import tuner_config, tuner_env
 
     target = to_file(output)
@@ -71,8 +71,8 @@ def astra_sim(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.api.values import size_of
     from colltool.cli.output import write, write_folder
-    from colltool.estimate.group_spec import GroupSpec
     from colltool.estimate.groups import place
+    from colltool.estimate.placement import GroupSpec
     from colltool.export.astra_sim import astra_sim as export
     from colltool.export.astra_sim import to_know
 

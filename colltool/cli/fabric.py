@@ -146,8 +146,7 @@ def check(
     out: Out,
 ) -> None:
     """Validate fabric files: what was read, what is odd about it, every error of every file with its line and column."""
-    from colltool.fabric.lint import check_fabric
-    from colltool.fabric.results import FabricsChecked
+    from colltool.fabric.results import FabricsChecked, check_fabric
 
     out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))
 

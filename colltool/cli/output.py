@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from colltool.base.errors import ColltoolError
-from colltool.base.inputs import Inputs, remembering
+from colltool.base.files import Inputs, remembering
 
 SOON_S, OFTEN_S = 1.0, 0.2
 BY_SUFFIX = {
@@ -181,7 +181,7 @@ def unwritable(error: OSError) -> ColltoolError:
 def say(*lines: str) -> None:
     """Lines for a person, on stderr, without a character that moves a cursor or breaks a line."""
     if sys.stderr is not None:
-        from colltool.base.quoting import printable
+        from colltool.base.errors import printable
 
         print("\n".join(printable(line) for line in lines), file=sys.stderr)
 
@@ -201,7 +201,7 @@ class Outputs:
         Raises:
             ColltoolError: a file is read by this command, two outputs are one file, or one cannot be written; none was.
         """
-        from colltool.base.writing import making, same_place, write_files
+        from colltool.base.files import making, same_place, write_files
 
         for index, (path, (_, argument)) in enumerate(self.files.items()):
             if self.inputs.hold(path):
@@ -245,7 +245,7 @@ def write_bytes(path: Path, content: bytes, argument: str) -> None:
     """As :func:`write`, for any content; ``argument`` is what names the file."""
     outputs = _OUTPUTS.get()
     if outputs is None:
-        from colltool.base.writing import write_file
+        from colltool.base.files import write_file
 
         write_file(path, content)
         return

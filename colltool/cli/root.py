@@ -10,8 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, nearest
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.cli.app import COMMANDS
 
 EXAMPLES = """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from colltool.api.arguments import Argument
 from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.units import parse_count, parse_shape
+from colltool.base.formatting import parse_count, parse_shape
 
 if TYPE_CHECKING:
     from colltool.estimate.assumptions import Readings

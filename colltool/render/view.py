@@ -9,7 +9,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.formatting import percent, plain_number, shape_text, title_size, whole_percent
-from colltool.estimate.group_spec import GroupPlacement
+from colltool.estimate.placement import GroupPlacement
 from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from colltool.analysis.jobs import Plans, PlanSpread
 from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_factor, format_time, percent, whole_percent
 from colltool.base.primitives import P2P
-from colltool.fabric.bill import Cost
+from colltool.fabric.properties import Cost
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.view import Document, View, context, fields, listed, on_fabric, set_field, set_text
 from colltool.render.views.compare import ground_field, ground_lines

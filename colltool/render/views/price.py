@@ -22,9 +22,9 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.group_spec import tiers_spanned
+from colltool.estimate.placement import tiers_spanned
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
-from colltool.nccl.algorithm_map import SPELLED
+from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
 from colltool.render.view import Document, View, context, group_columns, listed

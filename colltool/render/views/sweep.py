@@ -74,17 +74,12 @@ _CELL = (
 )
 
 
-def _table(result: Sweep, title: str = "") -> Table:
-    single = {axis.key for axis in result.axes if len(axis.values) == 1}
-    axes = [_axis(index, axis, hidden=axis.key in single) for index, axis in enumerate(result.axes)]
-    mostly_empty = {
-        "protocol": any(cell.protocol for cell in result.cells),
-        "ideal_algorithm": bool(result.differing),
-        "close": bool(result.close),
-        "reason": any(cell.reason for cell in result.cells),
-    }
+def _table(result: Sweep) -> Table:
+    axes = [_axis(index, axis, hidden=len(axis.values) == 1) for index, axis in enumerate(result.axes)]
+    told = {key: any(getattr(cell, key) for cell in result.cells) for key in ("protocol", "reason")}
+    told |= {"ideal_algorithm": bool(result.differing), "close": bool(result.close)}
     columns = (*context(result.overrides, primitive=result.primitive), *axes, *_CELL)
-    return Table(columns, result.cells, None, title).without(*(key for key, found in mostly_empty.items() if not found))
+    return Table(columns, result.cells).without(*(key for key, found in told.items() if not found))
 
 
 def _blocks(result: Sweep) -> list[Block]:
@@ -98,17 +93,15 @@ def _blocks(result: Sweep) -> list[Block]:
 def _answer(result: Sweep) -> str:
     wins = Counter(cell.algorithm for cell in result.priced).most_common()
     every = counted(len(result.cells), "cell")
-    if not wins:
-        said = f"None of {every} can be priced"
-    elif len(wins) == 1:
-        where = f"all {every}" if wins[0][1] == len(result.cells) > 1 else f"{wins[0][1]} of {every}"
-        said = f"{wins[0][0]} is the fastest in {where}"
+    if wins:
+        all_of_them = len(wins) == 1 and wins[0][1] == len(result.cells) > 1
+        told = f"{wins[0][0]} is the fastest in {f'all {every}' if all_of_them else f'{wins[0][1]} of {every}'}"
+        told += "".join(f", {name} in {count}" for name, count in wins[1:3])
+        told += f", {len(wins) - 3} more in the others" if len(wins) > 3 else ""
     else:
-        head = ", ".join(f"{name} in {count}" for name, count in wins[1:3])
-        more = f", {len(wins) - 3} more in the others" if len(wins) > 3 else ""
-        said = f"{wins[0][0]} is the fastest in {wins[0][1]} of {every}, {head}{more}"
+        told = f"None of {every} can be priced"
     close = f" In {len(result.close)} of them the runner-up is within 20%: either may win." if result.close else ""
-    return f"{said}. {sentence(sweep_title(result))}.{close}"
+    return f"{told}. {sentence(sweep_title(result))}.{close}"
 
 
 def sweep_title(result: Sweep) -> str:
@@ -173,25 +166,22 @@ def _notes(result: Sweep) -> Iterator[str]:
 
 def _document(result: Sweep) -> Document:
     keys = [axis.key for axis in result.axes]
-    return {
-        **set_field(result.overrides),
-        "primitive": str(result.primitive),
-        "mode": "ideal" if result.ideal else "realistic",
-        **model_field(result.readings, keys),
-        "library": result.library or None,
-        "axes": {axis.key: [_exact(axis.key, value) for value in axis.values] for axis in result.axes},
-        "cells": [
-            {
-                **{key: _exact(key, value) for key, value in zip(keys, cell.at, strict=True)},
-                **fields(cell, "algorithm spec total_s busbw_Bps alpha_share runner_up runner_up_s"),
-                **{"close": is_close(cell), "ideal_algorithm": cell.ideal, "ideal_s": cell.ideal_s, "leads": cell.selectable},
-                **{name: value for name, value in fields(cell, "protocol reason").items() if value},
-            }
-            for cell in result.cells
-        ],
-        "ground": ground_field(result.ground),
-        "changes": [one._asdict() | {"at": dict(one.at)} for one in result.changes],
-    }
+    cells = [
+        {key: _exact(key, value) for key, value in zip(keys, cell.at, strict=True)}
+        | fields(cell, "algorithm spec total_s busbw_Bps alpha_share runner_up runner_up_s")
+        | {"close": is_close(cell), "ideal_algorithm": cell.ideal, "ideal_s": cell.ideal_s, "leads": cell.selectable}
+        | {name: value for name, value in fields(cell, "protocol reason").items() if value}
+        for cell in result.cells
+    ]
+    return (
+        set_field(result.overrides)
+        | {"primitive": str(result.primitive), "mode": "ideal" if result.ideal else "realistic"}
+        | model_field(result.readings, keys)
+        | {"library": result.library or None}
+        | {"axes": {axis.key: [_exact(axis.key, value) for value in axis.values] for axis in result.axes}}
+        | {"cells": cells, "ground": ground_field(result.ground)}
+        | {"changes": [one._asdict() | {"at": dict(one.at)} for one in result.changes]}
+    )
 
 
 def _exact(key: str, value: Any) -> Any:
@@ -290,23 +280,15 @@ def sensitivity_title(result: Sensitivity) -> str:
 
 
 def _sensitivity_document(result: Sensitivity) -> Document:
-    return {
-        "fabric": result.fabric,
-        **set_field(result.overrides),
-        "primitive": str(result.primitive),
-        "ranks": result.group.ranks,
-        "group": group_field(result.group),
-        "bytes": whole_bytes(result.bytes),
-        "mode": "ideal" if result.ideal else "realistic",
-        **model_field(result.readings),
-        **fields(
-            result, "winner spec holds regret_mean seed samples samples_asked rows regret_p95 flips flips_sought moves telling"
-        ),
-        "experiment": result.experiment or None,
-        "ranges": [fields(one, "key value low high") for one in result.numbers],
-        "assumed": result.assumed,
-        "verdict": verdict(result),
-    }
+    return (
+        {"fabric": result.fabric, **set_field(result.overrides), "primitive": str(result.primitive)}
+        | {"ranks": result.group.ranks, "group": group_field(result.group), "bytes": whole_bytes(result.bytes)}
+        | {"mode": "ideal" if result.ideal else "realistic", **model_field(result.readings)}
+        | fields(result, "winner spec holds regret_mean seed samples samples_asked rows")
+        | fields(result, "regret_p95 flips flips_sought moves telling")
+        | {"experiment": result.experiment or None, "ranges": [fields(one, "key value low high") for one in result.numbers]}
+        | {"assumed": result.assumed, "verdict": verdict(result)}
+    )
 
 
 def _sensitivity_summary(result: Sensitivity) -> str:
@@ -379,16 +361,11 @@ def _contest_document(result: Contest) -> Document:
         own = {key: getattr(one, key, None) for key in _BEATS}
         against = {"shared": list(one.shared) if one else [], "compared": one.compared if one else True}
         rows.append(seen | own | against | {"ranges": [fields(number, "key value low high") for number in side.numbers]})
-    return {
-        "primitive": str(result.primitive),
-        "ranks": result.ranks,
-        "bytes": whole_bytes(result.bytes),
-        "mode": "ideal" if result.ideal else "realistic",
-        **fields(result, "samples samples_asked seed"),
-        "rows": rows,
-        "verdict": list(contest_verdict(result)),
-        "ground": ground_field(result.ground),
-    }
+    return (
+        {"primitive": str(result.primitive), "ranks": result.ranks, "bytes": whole_bytes(result.bytes)}
+        | {"mode": "ideal" if result.ideal else "realistic", **fields(result, "samples samples_asked seed")}
+        | {"rows": rows, "verdict": list(contest_verdict(result)), "ground": ground_field(result.ground)}
+    )
 
 
 def _contest_summary(result: Contest) -> str:
