@@ -54,26 +54,9 @@ EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
 
-# Arguments whose option is not their Python name with two dashes: the long and the short option.
-_OPTIONS = {
-    "algorithms": ("--algorithm", "--algorithm"),
-    "fabric": ("--fabric", "-f"),
-    "fabrics": ("--fabric", "-f"),
-    "hot_members": ("--hot", "--hot"),
-    "job_overrides": ("--job-set", "--job-set"),
-    "kind": ("--pattern", "--pattern"),
-    "files": ("FILE", ""),
-    "logs": ("LOG", ""),
-    "new": ("NEW", ""),
-    "old": ("OLD", ""),
-    "overrides": ("--set", "--set"),
-    "placed": ("--map", "--map"),
-    "primitive": ("PRIM", ""),
-    "ranks": ("--ranks", "-n"),
-    "size": ("--size", "-M"),
-    "sizes": ("--size", "-M"),
-}
-
+OPTIONS: dict[str, list[str]] = {}
+"""The options that give an argument, last the one that stands before a value; :mod:`colltool.api.arguments` fills it from its
+table. An argument without a row has its name with two dashes."""
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"  # of private use: no text of a person holds them, no escape shows them
 
 MARKS = _START + _NEXT + _END
@@ -91,13 +74,9 @@ def given(argument: str, value: Any = None, *, text: str = "") -> str:
     return f"{_START}{argument}{_NEXT}{text or _typed(value)}{_NEXT}{_written(value if value is not None else text)}{_END}"
 
 
-def _options(argument: str) -> tuple[str, str]:
-    return _OPTIONS.get(argument, (f"--{argument.replace('_', '-')}",) * 2)
-
-
-def option_of(argument: str) -> str:
-    """The shortest option of an argument: ``-n`` of ranks, ``--job-set`` of job_overrides."""
-    return _options(argument)[1]
+def options_of(argument: str) -> list[str]:
+    """``--ranks``, ``-n``: the last one stands before a value."""
+    return OPTIONS.get(argument) or [f"--{argument.replace('_', '-')}"]
 
 
 def either(*, shell: str, python: str) -> str:
@@ -141,8 +120,8 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
     if audience == "python":
         name = names.get(argument, argument)
         return f"{name}={python}" if values else name
-    long, short = (names[argument],) * 2 if argument in names else _options(argument)
-    return f"{short} {shell}".strip() if values else long
+    options = [names[argument]] if argument in names else options_of(argument)
+    return f"{options[-1]} {shell}".strip() if values else max(options, key=len)
 
 
 def _typed(value: Any) -> str:
@@ -219,7 +198,7 @@ def called(audience: Audience, **names: str) -> Iterator[None]:
 @contextmanager
 def taken_from(**names: str) -> Iterator[None]:
     """Rename an argument in errors for both audiences: ``taken_from(overrides="vary")`` where axes become overrides."""
-    with called("shell", **{name: _options(other)[0] for name, other in names.items()}), called("python", **names):
+    with called("shell", **{name: max(options_of(other), key=len) for name, other in names.items()}), called("python", **names):
         yield
 
 

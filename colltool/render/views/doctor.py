@@ -22,7 +22,7 @@ from colltool.render.blocks import Block, Headline, Lines, Table, label, later, 
 from colltool.render.view import Document, View, context, fields, listed, on_fabric, plain, reached_percent, set_field, set_text
 from colltool.traces.links import ranks_text
 from colltool.traces.results import LinkHealth, TraceComparison
-from colltool.training.layout import Axes
+from colltool.training.parallel_config import Axes
 
 _BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
 _MOST_SERIES, _MOST_NOTES = 10, 2

@@ -25,13 +25,12 @@ from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.view import Document, View, context, fields, on_fabric, plain, set_field
 from colltool.render.views.fabric_parts import library_text, part_lines, prices_text
+from colltool.training.files.presets import PARTS, preset_names
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobShown, SentBy
-from colltool.training.layout import RankGroup
 from colltool.training.model import active_parameters
 from colltool.training.operations import hardware_flops
-from colltool.training.parallel_config import ParallelConfig, ends_as_layers
-from colltool.training.presets import PARTS, preset_names
+from colltool.training.parallel_config import ParallelConfig, RankGroup, ends_as_layers
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:

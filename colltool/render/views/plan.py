@@ -23,11 +23,9 @@ from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.view import Document, View, context, fields, listed, on_fabric, plain, set_field
 from colltool.render.views.job import layout_text, numbers_text
-from colltool.training.assumptions import MEMORY, published_error
 from colltool.training.changes import Change
-from colltool.training.link_utilisation import JobLink
-from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
-from colltool.training.step_time import BELIEVED
+from colltool.training.plan import MFU_CONVENTION, JobLink, Plan, PlannedCall
+from colltool.training.step_time import BELIEVED, MEMORY, published_error
 
 _PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5

@@ -17,9 +17,9 @@ from colltool.render.view import Document, View, context, fields, listed, on_fab
 from colltool.render.views.compare import ground_field, ground_lines
 from colltool.render.views.fabric_parts import PLURAL
 from colltool.render.views.sweep import quantity
-from colltool.training.files.schema import written
+from colltool.training.files import written
+from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
 from colltool.training.plan import MFU_CONVENTION, Plan
-from colltool.training.search_results import TIE, LayoutSearch, PricedLayout
 
 _MOST_NUMBERS = 10
 
