@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.composed import compositions, find_composition, natural_order
+from colltool.algorithms.composed import NATURAL_ORDER, compositions, find_composition
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Choice, find, parse_choice, row_of
 from colltool.base.errors import ColltoolError, given
@@ -46,7 +46,7 @@ def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence
         return _over_rails(primitive, sizes, spread=groups[0].dedicated)
     if all(row.name != choice.base for row in compositions(primitive)):
         return scheduled(primitive, choice.base, whole)
-    order = natural_order(primitive) or "inner-first"
+    order = NATURAL_ORDER.get(primitive) or "inner-first"
     first: dict[int, Primitive] = {}
     parts = []
     for step in find_composition(primitive, choice.base).steps(tuple(sizes), order):

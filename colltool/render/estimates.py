@@ -139,7 +139,7 @@ def at_each_size(price: Price) -> Iterator[Price]:
         for row in price.results:
             arrays = ((field, getattr(row, name)) for field, name in _NUMBERS.items())
             one = {field: plain_number(value[at] if getattr(value, "shape", ()) else value) for field, value in arrays}
-            rows.append(replace(row, late_phases=(), **one))
+            rows.append(replace(row, late_phases=tuple, **one))
         yield replace(price, bytes=float(size), results=tuple(rows))
 
 
