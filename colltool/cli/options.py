@@ -126,7 +126,7 @@ def _ladder() -> Any:
 
 
 def _layout() -> Any:
-    from colltool.congestion.layout_file import LayoutFile
+    from colltool.congestion.layout import LayoutFile
 
     return LayoutFile
 
