@@ -137,7 +137,7 @@ ON_ARRAYS = {
     *(f"colltool.congestion.{name}" for name in ("contention", "jobs", "loads")),
     *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
     "colltool.calibration",
-    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
+    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.traces.calls",
 }
 

@@ -240,8 +240,8 @@ def test_a_winner_whose_name_stands_for_several_schedules(more: dict[str, Any]) 
 
 
 def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colltool.analysis import break_even as flips
     from colltool.analysis import sensitivity
+    from colltool.analysis import sensitivity as flips
 
     asked: dict[str, Any] = {"size": "32MB", "ranks": 64}
     whole = colltool.sensitivity("dgx-h100", "ar", **asked, samples=100)

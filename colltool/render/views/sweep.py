@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from colltool.analysis.axes import SweepAxis
-from colltool.analysis.grid import Cell
+from colltool.analysis.grid import Cell, SweepAxis
 from colltool.analysis.sweep import OWN_AXES, At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
 from colltool.base.formatting import counted, format_rate, format_time, sentence, title_size, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, label, number
