@@ -14,6 +14,8 @@ sys.path.append(str(Path(__file__).parent))
 
 from remembered import remembered  # noqa: F401 - a fixture
 
+import colltool.api.arguments  # noqa: F401 - errors speak of options as its table has them
+
 # Hundreds of tests start the program: it is compiled once, not at every start, whatever the machine's environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -49,7 +49,7 @@ LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch"), ("colltool.fab
 ROOMS = {
     "typer": ("colltool.cli",),
     "rich": ("colltool.render", "colltool.cli"),
-    "yaml": ("colltool.definitions.source", "colltool.fabric.write"),
+    "yaml": ("colltool.definitions.source", "colltool.fabric.templates"),
     "pydantic": ("colltool.definitions", "colltool.fabric", "colltool.congestion.layout", "colltool.training.files"),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),

@@ -19,8 +19,7 @@ from colltool.algorithms.registry import (
     textbook_crossover,
 )
 from colltool.algorithms.rooted import many_sends, strides, to_all
-from colltool.base.cost import Ring, Rounds, Schedule, Terms, Trees, totals  # noqa: F401  (totals: of the examples)
-from colltool.base.primitives import AG, AR, RS, log2_ceil
+from colltool.base.primitives import AG, AR, RS, Ring, Rounds, Schedule, Terms, Trees, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 
 @algorithm(

@@ -21,8 +21,7 @@ from colltool.algorithms.registry import (
     algorithm,
 )
 from colltool.algorithms.rooted import many_sends, strides, to_all
-from colltool.base.cost import Peers, Ring, Rounds, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
-from colltool.base.primitives import A2A, AG, AR, RS
+from colltool.base.primitives import A2A, AG, AR, RS, Peers, Ring, Rounds, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 
 
 def one_rank_per_node(group: Group) -> str | None:

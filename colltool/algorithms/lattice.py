@@ -11,8 +11,7 @@ from functools import partial
 
 from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
 from colltool.algorithms.registry import CHAN, JAIN_SABHARWAL, algorithm
-from colltool.base.cost import Links, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive, log2_ceil
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
 

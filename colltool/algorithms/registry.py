@@ -8,10 +8,8 @@ from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running
-from colltool.base.cost import Schedule, Terms
-from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.primitives import SHORT, Primitive
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.primitives import SHORT, Primitive, Schedule, Terms
 
 # reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware
 BRUCK = (

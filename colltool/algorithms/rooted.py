@@ -9,7 +9,11 @@ from typing import Any, assert_never
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.registry import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES, Caveat, algorithm
-from colltool.base.cost import (  # noqa: F401  (totals: of the examples)
+from colltool.base.errors import given
+from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
+    BC,
+    P2P,
+    REDUCE,
     AllPeers,
     Chain,
     Links,
@@ -23,10 +27,9 @@ from colltool.base.cost import (  # noqa: F401  (totals: of the examples)
     Switch,
     Terms,
     Trees,
+    log2_ceil,
     totals,
 )
-from colltool.base.errors import given
-from colltool.base.primitives import BC, P2P, REDUCE, log2_ceil
 
 
 def strides(ranks: int) -> tuple[int, ...]:

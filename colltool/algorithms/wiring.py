@@ -11,8 +11,7 @@ from functools import partial
 from colltool.algorithms.group import FULL_MESH, SEVERAL_TIERS, SWITCHED, Group, all_ports
 from colltool.algorithms.libraries import nccl_inside, nccl_switch, nvls_inside
 from colltool.algorithms.registry import CHAN, NCCL_RINGS, PARAMETER_SERVER, PATARASUK_YUAN, SHARP, Requirement, algorithm
-from colltool.base.cost import Chain, Peers, Ring, Servers, Switch, Terms
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Chain, Peers, Ring, Servers, Switch, Terms
 
 _ALL_LINKS = (
     "RCCL, src/graph/rome_models.cc: of the 14 rings of 8 MI300X two use each link (model 79), of the 8 paths between NICs one "

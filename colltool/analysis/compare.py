@@ -25,8 +25,7 @@ from colltool.analysis.basis import (
 from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, too_many, winner
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
-from colltool.base.result import Result
+from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.path_classes import tier_paths
@@ -201,7 +200,7 @@ class _Compared(NamedTuple):
     def lines(self, asked: PriceRequest, sizes: Sequence[float]) -> Iterator[CompareLine]:
         axes = (SweepAxis("fabric", tuple(one.name for one in self.columns)),
                 SweepAxis("ranks", tuple(group.ranks for group in self.groups)), SweepAxis("bytes", tuple(sizes)))  # fmt: skip
-        found = cells(asked, axes, [lambda _, fabric=fabric: fabric for fabric in self.fabrics], self.groups)
+        found = cells(asked, axes, [partial(_as_it_is, one) for one in self.fabrics], self.groups)
         a_column = len(self.groups) * len(sizes)
         for row in range(a_column):
             group, size = self.groups[row // len(sizes)], sizes[row % len(sizes)]
@@ -242,6 +241,10 @@ class _Compared(NamedTuple):
                 alike = one._replace(endpoints=0)
                 found[alike] = max(one, found.get(alike, one), key=lambda why: why.endpoints)
         return run._replace(why=tuple(found.values()))
+
+
+def _as_it_is(fabric: Fabric, _: Sequence[str]) -> Fabric:
+    return fabric
 
 
 def _same_runs(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) -> bool:

@@ -16,7 +16,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
-from colltool.fabric.parameter_ranges import ParameterRange
+from colltool.fabric.variants import ParameterRange
 
 TURNED = 0.01
 """Largest share of samples whose outcome a missing launch overhead may turn before the shares are withheld."""

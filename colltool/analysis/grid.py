@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from colltool.analysis.basis import PointTimes
 from colltool.base.arrays import first_least
-from colltool.base.errors import ColltoolError, given, said, taken_from
+from colltool.base.errors import ColltoolError, clipped, given, said, taken_from
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
-from colltool.base.quoting import clipped
-from colltool.definitions.overrides import spelt
+from colltool.base.result import followed
+from colltool.definitions.reader import spelt
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
 from colltool.estimate.assumptions import DECLARED, KINDS, Readings, checked, takes_count, words
 from colltool.estimate.candidates import Candidates, by_title

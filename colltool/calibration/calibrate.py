@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.formatting import format_rate, format_time, percent, size_text, whole_percent
 from colltool.base.primitives import Primitive
-from colltool.base.quoting import clipped
 from colltool.calibration.results import Calibration, FittedSeries, Residual
 from colltool.calibration.select import mape, unseen_mape
 from colltool.calibration.serialise import note_intervals, notes_on, without_cables, without_intervals
@@ -22,7 +21,7 @@ from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BP
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.write import fabric_text
+from colltool.fabric.templates import fabric_text
 from colltool.measurements.series import Measurements, Series
 
 _LONGEST_NAME = 64  # as the model has it

@@ -20,9 +20,9 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import LogLibrary, Series, log_library
-from colltool.nccl.algorithm_map import spec_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
+from colltool.nccl.rules import spec_of
 from colltool.nccl.topology_inputs import hardware_of
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {

@@ -12,8 +12,8 @@ from colltool.calibration.candidates import AlgorithmCosts
 from colltool.calibration.piecewise_linear_fit import Prior, Sample, evaluate, fit_envelope, relative_errors
 from colltool.calibration.results import ExcludedSize
 from colltool.measurements.series import Series
-from colltool.nccl.algorithm_map import SEGMENT, SPOKEN, protocol_of
 from colltool.nccl.hardware import Hardware
+from colltool.nccl.rules import SEGMENT, SPOKEN, protocol_of
 
 # placeholder names of a fit's protocols, small sizes first
 NAMES = {count: tuple(f"{SEGMENT}{place + 1}" for place in range(count)) for count in (1, 2, 3)}

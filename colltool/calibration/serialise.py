@@ -11,19 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.base.formatting import format_size
+from colltool.base.formatting import format_size, parse_length, parse_time
 from colltool.base.primitives import A2A, P2P, Primitive
-from colltool.base.units import parse_length, parse_time
 from colltool.calibration.piecewise_linear_fit import Prior, certainty
 from colltool.calibration.results import FittedProtocol
 from colltool.calibration.sample import SWITCH, Member, components
 from colltool.calibration.select import ChosenFit, under_names
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
-from colltool.fabric.capabilities import cable_s
+from colltool.fabric.topology import cable_s
 from colltool.measurements.series import Series
-from colltool.nccl.algorithm_map import SEGMENT, SHORT, SPOKEN, algorithms_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates
+from colltool.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
 
 _VAGUE = 5  # a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}

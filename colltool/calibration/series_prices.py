@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice
-from colltool.base.errors import ColltoolError, either, given, nearest, spell
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, either, given, nearest, spell
 from colltool.calibration.candidates import library_candidates
 from colltool.estimate.algorithm_estimate import bound_by
 from colltool.estimate.assumptions import Readings

@@ -19,18 +19,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from colltool.base.errors import ColltoolError, given
-from colltool.base.inputs import read_text
+from colltool.base.errors import ColltoolError, given, shown
+from colltool.base.files import read_text
+from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
-from colltool.base.quoting import shown
-from colltool.base.units import parse_size
 from colltool.congestion.jobs import GroupLayout, Layout, PatternGroups, Ranks
 from colltool.congestion.patterns import MapKind, MapPattern, Pattern, PatternError, PatternKind, expand, expand_map
-from colltool.definitions.field_types import MAX_DEPTH, AlgorithmName, Flag, Label, Part, PrimitiveName, Size, Words
-from colltool.definitions.overrides import Overrides, Shorthand
-from colltool.definitions.reader import Reading, read
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.definitions.source_map import MOST, KeyPath
+from colltool.definitions.field_types import (
+    MAX_DEPTH,
+    Accepted,
+    AlgorithmName,
+    Flag,
+    Label,
+    Part,
+    PrimitiveName,
+    Size,
+    Slip,
+    Slips,
+    Words,
+)
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read
+from colltool.definitions.source import MOST, KeyPath
 from colltool.fabric.model import Fabric
 
 MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link

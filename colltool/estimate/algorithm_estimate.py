@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.arrays import anywhere, largest, least
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_time
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Number, Primitive
 from colltool.base.result import same
 from colltool.estimate.cut_bound import CutBound
 

@@ -10,9 +10,8 @@ from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Running
 from colltool.algorithms.registry import Algorithm, Choice, algorithms, every_algorithm, find, on_request, parse_choice
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given, said
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Number, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place, running_on

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.arrays import anywhere, largest, pick
-from colltool.base.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.base.errors import said
-from colltool.base.primitives import Primitive, busbw_factor
+from colltool.base.primitives import Number, Pipeline, Primitive, Route, busbw_factor, energy_J, split_seconds
 from colltool.base.result import same
 from colltool.estimate.algorithm_estimate import (
     NO_SECONDS,

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from colltool.algorithms.registry import algorithms, approximation
 from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import AR, Primitive
-from colltool.base.units import MAX_SIZE
 from colltool.estimate.algorithm_estimate import Curve, Pieces
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, by_title, candidates_for

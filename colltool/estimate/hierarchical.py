@@ -14,10 +14,8 @@ from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import NotRun, Running, ShippedAs, ships
 from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
 from colltool.base.arrays import winning
-from colltool.base.cost import Number
-from colltool.base.errors import ColltoolError, given
-from colltool.base.primitives import AG, Primitive
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.primitives import AG, Number, Primitive
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of

@@ -12,8 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
-from colltool.base.formatting import Shape, ordinal, shape_text
-from colltool.base.units import parse_count
+from colltool.base.formatting import Shape, ordinal, parse_count, shape_text
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 

@@ -11,10 +11,9 @@ from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import every_algorithm, row_of
 from colltool.algorithms.rooted import many_sends
 from colltool.base.arrays import first_least, ranked
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.base.primitives import Primitive
-from colltool.base.units import MAX_SIZE
+from colltool.base.formatting import MAX_SIZE
+from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.candidates import Candidates, by_title, candidates_for

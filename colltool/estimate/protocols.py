@@ -8,10 +8,9 @@ from dataclasses import replace
 from math import sqrt
 from typing import Any
 
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, Curve, PhaseCost
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, Span

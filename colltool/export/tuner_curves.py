@@ -22,11 +22,9 @@ from colltool.export.tuner_ranking import HURTS
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.algorithm_map import protocol_of, spec_of
-from colltool.nccl.constants import PROTOCOLS
-from colltool.nccl.hardware import Hardware
+from colltool.nccl.hardware import PROTOCOLS, Hardware
 from colltool.nccl.model import Combination, Piece, pieces
-from colltool.nccl.rules import rules_of
+from colltool.nccl.rules import protocol_of, rules_of, spec_of
 from colltool.nccl.topology_inputs import hardware_of
 
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"

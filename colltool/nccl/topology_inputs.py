@@ -13,8 +13,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.constants import Constants, constants
-from colltool.nccl.hardware import GpuNodes, Graph, Hardware
+from colltool.nccl.hardware import Constants, GpuNodes, Graph, Hardware, constants
 from colltool.nccl.rules import rules_of
 
 _MOST_GPUS = 8  # of a node whose channels are derived; NVL72 is not

@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple, get_args
 from colltool.algorithms.composed import natural_order
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, Status
-from colltool.base.cost import Pipeline, total_n_alpha, total_n_beta
-from colltool.base.primitives import A2A
+from colltool.base.primitives import A2A, Pipeline, totals
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
@@ -146,7 +145,7 @@ def formula(row: Algorithm, group: Group, segments: int) -> Counts:
     """By the registered formula, a pipelined one at P segments."""
     schedule = row.schedule(group)
     if all(terms.fill is None for terms in schedule):
-        return Counts(total_n_alpha(schedule), total_n_beta(schedule))
+        return Counts(*totals(schedule))
     (terms,) = schedule
     return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
 

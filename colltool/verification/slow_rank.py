@@ -18,8 +18,7 @@ from colltool.algorithms.composed import compositions, find_composition, natural
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
-from colltool.base.cost import AllPeers, Pair, Peers, Ring, Switch
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import AllPeers, Pair, Peers, Primitive, Ring, Switch
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, SlowRank
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, candidates_for

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from colltool.base.errors import ColltoolError
 from colltool.congestion.layout import Layout, LayoutFile, load_layout, read_layout
 from colltool.congestion.patterns import KINDS, MAP_KINDS, MapPattern, Pattern
+from colltool.definitions.field_types import path_of, spot_at
 from colltool.definitions.reader import read
-from colltool.definitions.schema_hints import path_of, spot_at
-from colltool.definitions.source_map import MAX_VALUES, MOST
+from colltool.definitions.source import MAX_VALUES, MOST
 from colltool.fabric.ladder import LadderDefinition, LadderFile, load_ladder, read_ladder
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric, shipped_folder
 from colltool.fabric.model import Fabric

@@ -11,8 +11,8 @@ import pytest
 from small import fabric, star
 
 import colltool
+from colltool.base.errors import printable
 from colltool.base.primitives import AR
-from colltool.base.quoting import printable
 from colltool.congestion.contention import Contention, GroupCost
 from colltool.congestion.top_links import LinkLoad
 from colltool.render.blocks import Lines, Table, label

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError
-from colltool.base.quoting import printable
+from colltool.base.errors import ColltoolError, printable
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks
 from colltool.render.html import bare

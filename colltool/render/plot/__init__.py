@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
-from colltool.base.errors import ColltoolError
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped
 from colltool.render.plot.style import STYLE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
-from colltool.base.quoting import printable
+from colltool.base.errors import printable
 from colltool.render.drawing.svg import lines_of
 
 if TYPE_CHECKING:
