@@ -11,7 +11,7 @@ import numpy as np
 from colltool.analysis.basis import BasisDifference, basis_of, group_differences, joined, launch_missing
 from colltool.analysis.compare import SAME, launch_felt
 from colltool.analysis.grid import Floats, PriceRequest, winner
-from colltool.analysis.sensitivity import Question, affordable, draws, percentiles, totals_of
+from colltool.analysis.sensitivity import WhatIf, affordable, draws, percentiles, totals_of
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.placement import GroupSpec
@@ -92,7 +92,7 @@ def contest(
     who = group._replace(ranks=group.ranks or min(one.fabric.ranks for one in entries))
     ideal = asked.readings.ideal
     taken = affordable(samples, max(len(one.numbers) for one in entries))
-    times, sides = zip(*(_priced(one, Question(one.fabric, asked, who, size), taken, seed) for one in entries), strict=True)
+    times, sides = zip(*(_priced(one, WhatIf(one.fabric, asked, who, size), taken, seed) for one in entries), strict=True)
     launches = launch_missing([basis_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries])
     names, fabrics = [one.name for one in entries], [one.fabric for one in entries]
     return Contest(
@@ -109,7 +109,7 @@ def contest(
     )
 
 
-def _priced(one: ContestEntry, question: Question, samples: int, seed: int) -> tuple[Floats, ContestSide]:
+def _priced(one: ContestEntry, question: WhatIf, samples: int, seed: int) -> tuple[Floats, ContestSide]:
     best = winner(*question)
     nominal = float(np.ravel(best.total_s)[0])
     times = np.full(samples, nominal)

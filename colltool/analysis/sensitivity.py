@@ -116,7 +116,7 @@ class Sensitivity(Result):
     held: tuple[str, ...] = ()
 
 
-class Question(NamedTuple):
+class WhatIf(NamedTuple):
     """What is priced, again and again; ``size`` in bytes."""
 
     fabric: Fabric
@@ -135,7 +135,7 @@ class Question(NamedTuple):
             varied[one.place][2 * at : 2 * at + 2] = one.low, one.high
         return self.rows(varied, 2 * len(numbers))
 
-    def only(self, names: Sequence[str]) -> Question:
+    def only(self, names: Sequence[str]) -> WhatIf:
         return self._replace(asked=self.asked._replace(only=tuple(names)))
 
 
@@ -146,7 +146,7 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
     Raises:
         ColltoolError: the group does not fit, or nothing runs.
     """
-    question, taken = Question(fabric, asked, group, size), affordable(samples, len(numbers))
+    question, taken = WhatIf(fabric, asked, group, size), affordable(samples, len(numbers))
     drawn = draws(numbers, taken, seed)
     best = winner(fabric, asked, group, size)
     names, totals = totals_of(question, drawn, best)
@@ -201,7 +201,7 @@ def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Pl
     return found
 
 
-def totals_of(question: Question, drawn: dict[Place, Floats], today: AlgorithmEstimate) -> tuple[dict[str, str], Floats]:
+def totals_of(question: WhatIf, drawn: dict[Place, Floats], today: AlgorithmEstimate) -> tuple[dict[str, str], Floats]:
     """The spec of every relevant schedule by title, the nominal winner first, and the seconds of each in every sample.
 
     Which choices of a composition ever win is known only after all blocks; the rest are then filled in by name.
@@ -237,7 +237,7 @@ def percentiles(values: Floats) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def _spreads(question: Question, names: dict[str, str], totals: Floats) -> tuple[Spread, ...]:
+def _spreads(question: WhatIf, names: dict[str, str], totals: Floats) -> tuple[Spread, ...]:
     nominal = {title: float(seconds[0]) for title, seconds in _seconds(question.only([*names.values()]).rows({}), 1).items()}
     won = first_least(list(totals))
     found = (Spread(title, spec, nominal[title], *percentiles(seconds), wins=float((won == index).mean()))
@@ -245,7 +245,7 @@ def _spreads(question: Question, names: dict[str, str], totals: Floats) -> tuple
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
 
-def _tornado(question: Question, numbers: Sequence[ParameterRange], today: str) -> tuple[TornadoBar, ...]:
+def _tornado(question: WhatIf, numbers: Sequence[ParameterRange], today: str) -> tuple[TornadoBar, ...]:
     seconds = _seconds(question.at_both_ends(numbers), 2 * len(numbers))[today].tolist()  # one spec may match several titles
     found = (TornadoBar(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))
     return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))
@@ -268,7 +268,7 @@ def _value_of_information(
     return tuple(sorted(found, key=lambda one: -one.gain_s))
 
 
-def _foremost(question: Question, numbers: Sequence[ParameterRange]) -> Sequence[ParameterRange]:
+def _foremost(question: WhatIf, numbers: Sequence[ParameterRange]) -> Sequence[ParameterRange]:
     """At most :data:`MANY` numbers as they are; of more, only those that move some schedule's time most."""
     if len(numbers) <= MANY:
         return numbers
@@ -281,7 +281,7 @@ def _foremost(question: Question, numbers: Sequence[ParameterRange]) -> Sequence
 Side = tuple[ParameterRange, Floats]  # a number, and values that lead away from the file's
 
 
-def _flips(question: Question, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
+def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
     """The nearest change of winner for each number, up or down; nearest first, numbers that never change it left out."""
     up = np.geomspace(1, FARTHEST, POINTS)
     away = ((one, values) for one in numbers if one.value for values in (one.value * up, one.value / up))
@@ -297,7 +297,7 @@ def _flips(question: Question, numbers: Sequence[ParameterRange]) -> tuple[Break
     return tuple(nearest.values())
 
 
-def _flip(question: Question, one: ParameterRange, values: Floats, names: Sequence[str]) -> Iterator[BreakEven]:
+def _flip(question: WhatIf, one: ParameterRange, values: Floats, names: Sequence[str]) -> Iterator[BreakEven]:
     """The first change of winner, if any, zooming in; ``names``: the winners at ``values``.
 
     Its value is the first past the change at which a scalar price names another winner too: there both tie up to rounding.
@@ -321,7 +321,7 @@ def _flip(question: Question, one: ParameterRange, values: Floats, names: Sequen
     yield BreakEven(one.key, tried, tried / one.value, now)
 
 
-def _winners(question: Question, sides: Sequence[Side]) -> list[list[str]]:
+def _winners(question: WhatIf, sides: Sequence[Side]) -> list[list[str]]:
     count = POINTS * len(sides)
     varied = {one.place: np.full(count, one.value) for one, _ in sides}
     for at, (one, values) in enumerate(sides):
