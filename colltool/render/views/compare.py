@@ -8,9 +8,8 @@ from typing import Any, NamedTuple, assert_never, get_args
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.analysis.basis import BasisDifference
-from colltool.analysis.compare import ColumnDifference, Comparison
+from colltool.analysis.compare import ColumnDifference, Comparison, OutcomeRange, Reason, SameReason
 from colltool.analysis.grid import Cell
-from colltool.analysis.outcomes import OutcomeRange, Reason, SameReason
 from colltool.base.errors import given, said
 from colltool.base.formatting import (
     counted,

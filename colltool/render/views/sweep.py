@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from colltool.analysis.axes import SweepAxis
+from colltool.analysis.compare import SAME
 from colltool.analysis.contest import Beats, Contest
-from colltool.analysis.grid import Cell
-from colltool.analysis.outcomes import SAME
+from colltool.analysis.grid import OWN_AXES, Cell, SweepAxis
 from colltool.analysis.sensitivity import Sensitivity
-from colltool.analysis.sweep import OWN_AXES, At, Pivot, Sweep, is_close, pivot_tables
+from colltool.analysis.sweep import At, Pivot, Sweep, is_close, pivot_tables
 from colltool.base.formatting import (
     counted,
     format_factor,
