@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from colltool.base import files as inputs
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
-from colltool.measurements.read import FORMATS, read_logs, series_of
-from colltool.measurements.series import Format, Log, Measurements, ParsedLog, Record, UserHints
+from colltool.measurements.read import FORMATS, read_logs
+from colltool.measurements.series import Format, Log, Measurements, ParsedLog, Record, UserHints, series_of
 
 LOGS = Path(__file__).parent / "logs"
 ALL = sorted(LOGS.iterdir())
