@@ -46,7 +46,8 @@ def find_file(path_or_name: str | os.PathLike[str], noun: str, folder: Path, lis
         return str(folder / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
     if exists(typed):
         raise ColltoolError(f"is a directory, expected a {noun} file", where=printable(typed), fix="give a file in it")
-    fix = f"{nearest(os.path.basename(stem), shipped)} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
+    hint = nearest(os.path.basename(stem) if listing else stem, shipped)
+    fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
     raise ColltoolError(f"no file and no shipped {noun} is called {shown(typed)}", fix=fix)
 
 
