@@ -19,7 +19,18 @@ from colltool.base.formatting import (
 )
 from colltool.diagnosis.results import Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.view import Document, View, context, fields, listed, on_fabric, plain, reached_percent, set_field, set_text
+from colltool.render.dispatch import (
+    Document,
+    View,
+    context,
+    fields,
+    listed,
+    on_fabric,
+    plain,
+    reached_percent,
+    set_field,
+    set_text,
+)
 from colltool.traces.links import ranks_text
 from colltool.traces.results import LinkHealth, TraceComparison
 from colltool.training.parallel_config import Axes
