@@ -112,6 +112,7 @@ class _Given(TypedDict, total=False):
     in_switch: bool  # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
     caveat: Caveats  # another status on some groups
     limits: tuple[Limit, ...]  # where a library that ships it does not run it
+    twice: bool  # the formula is of an all-gather, and an all-reduce runs it there and back
     counts: str  # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
 
 
@@ -134,6 +135,7 @@ class Algorithm(NamedTuple):
     in_switch: bool = False
     caveat: Caveats = lambda _: None
     limits: tuple[Limit, ...] = ()
+    twice: bool = False
     counts: str = ""
 
     def status_on(self, group: Group) -> Status:
@@ -172,7 +174,8 @@ class Algorithm(NamedTuple):
 
     def schedule(self, group: Group) -> Schedule:
         terms = self.formula(group)
-        return (terms,) if isinstance(terms, Terms) else terms
+        schedule = (terms,) if isinstance(terms, Terms) else terms
+        return tuple(t._replace(n_alpha=2 * t.n_alpha, n_beta=2 * t.n_beta) for t in schedule) if self.twice else schedule
 
     def why_not(self, group: Group) -> str | None:
         if group.topology not in self.topologies:

@@ -113,7 +113,6 @@ class HierarchicalCandidates:
         return tuple(one for one in self.row.shipped_as if one.lattices or not lattice)
 
     def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
-        """Why the user's library does not run a choice."""
         running = self._running
         if running is None:
             return None
