@@ -249,22 +249,8 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     raise ColltoolError(f"no algorithm '{clipped(name)}' for {primitive.spoken}", fix=fix)
 
 
-Approximation = Callable[[int, float, float], dict[str, float]]
-_APPROXIMATIONS: dict[tuple[Primitive, str, str], Approximation] = {}
-
-
-def textbook_crossover(primitive: Primitive, one: str, other: str) -> Callable[[Approximation], Approximation]:
-    """Register what textbooks say of the size at which two algorithms cross: (N, α in s, BW in bytes/s) -> bytes by formula."""
-
-    def register(sizes: Approximation) -> Approximation:
-        _APPROXIMATIONS[primitive, one, other] = sizes
-        return sizes
-
-    return register
-
-
-def approximation(primitive: Primitive, one: str, other: str) -> Approximation | None:
-    return _APPROXIMATIONS.get((primitive, one, other))
+APPROXIMATIONS: dict[tuple[Primitive, str, str], Callable[[int, float, float], dict[str, float]]] = {}
+"""What textbooks say of the size at which two algorithms cross: (N, α in s, BW in bytes/s) -> bytes by formula."""
 
 
 def every_algorithm() -> list[Algorithm]:

@@ -217,7 +217,7 @@ def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions
 
 
 def hierarchical_candidates(
-    placed: PlacedGroup, primitive: Primitive, readings: Readings, *, only: str | None = None, listed: bool = False
+    placed: PlacedGroup, primitive: Primitive, readings: Readings, *, listed: bool = False
 ) -> list[HierarchicalCandidates]:
     """Every composition of a primitive on a group over several tiers; asked for ``pipelined``, sequential ones come both ways.
 
@@ -225,8 +225,6 @@ def hierarchical_candidates(
     """
     benches = []
     for row in compositions(primitive) if len(placed.spans) > 1 else ():
-        if only is not None and row.name != only:
-            continue
         wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
             wanted = ["sequential", "pipelined"]
