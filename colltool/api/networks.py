@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.congestion.groups import Layout
-    from colltool.congestion.results import Contention
+    from colltool.congestion.contention import Contention
+    from colltool.congestion.jobs import Layout
     from colltool.definitions.reader import Overrides
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
@@ -163,7 +163,7 @@ def contention(
 
 
 def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
-    from colltool.congestion.groups import Layout
+    from colltool.congestion.jobs import Layout
     from colltool.congestion.layout import load_layout, pattern_layout
     from colltool.congestion.patterns import MapPattern, Pattern
 
