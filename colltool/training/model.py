@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.training.files import BYTES
-
-if TYPE_CHECKING:
-    from colltool.training.files import DeviceFile, ModelFile, StackFile
+from colltool.training.files import BYTES, DeviceFile, ModelFile, StackFile
 
 EIGHT_BITS = ("fp8", "int8", "fp4")
 
@@ -53,7 +50,6 @@ class Shape(NamedTuple):
 
     @property
     def norm(self) -> int:
-        """Parameters of a norm."""
         return self.hidden * (2 if self.bias else 1)
 
     def keys(self, sequence: int) -> float:
@@ -93,7 +89,6 @@ class LayerParameters(NamedTuple):
     experts: float = 0.0
 
     def on(self, tp: int = 1, ep: int = 1, etp: int = 1) -> tuple[float, float]:
-        """Dense and expert parameters of one rank."""
         return self.split / tp + self.whole, self.experts / (ep * etp)
 
 
@@ -207,7 +202,6 @@ class Stack(NamedTuple):
     slowed: float = 0.0
 
     def gemm_share(self, precision: str, generation: str) -> float:
-        """The share of peak that a large GEMM reaches."""
         table = dict(self.gemm).get(precision)
         if table is None:
             known = ", ".join(name for name, _ in self.gemm)

@@ -41,7 +41,6 @@ class PricedCall(NamedTuple):
 
     @property
     def back(self) -> bool:
-        """In the backward pass, recomputation included."""
         return self.call.phase in ("backward", "again")
 
 
@@ -309,8 +308,6 @@ def break_even_extra_steps(compute_s: float, before_s: float, after_s: float) ->
 
 
 class GradientCompression(NamedTuple):
-    """A job's compression, priced."""
-
     given: Compression
     ratio: float  # of 4-byte elements
     times_fewer: float  # for the element width that is sent

@@ -87,8 +87,6 @@ class TierUse(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """A training step on a fabric."""
-
     subject: ClassVar[str] = "plan"
     job: Job
     setup: ParallelConfig
@@ -132,17 +130,14 @@ class Plan(Result):
 
     @property
     def exposed_s(self) -> float:
-        """Communication that the step waits for, on the stages that set its pace."""
         return sum(one.sent.exposed_s for one in self.collectives if one.paces)
 
     @property
     def hidden_s(self) -> float:
-        """Communication under compute, on the same stages."""
         return sum(one.sent.hidden_s for one in self.collectives if one.paces)
 
     @property
     def memory_bytes(self) -> float | None:
-        """Of the worst stage; None without a model."""
         return self.memory.bytes if self.memory is not None else None
 
     @property
@@ -173,14 +168,9 @@ class Plan(Result):
 
 
 def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, *, links: bool = False) -> Plan:
-    """A training step priced on a fabric.
+    """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of the fabric where dp is auto.
 
-    Args:
-    ranks: when None those of the job's layout, or all of the fabric where its dp is auto.
-    links: also find the busiest link of each kind.
-
-    Raises:
-    ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
+    ``links`` finds the busiest link of each kind too. ColltoolError where a layout or a group does not sit on the fabric.
     """
     job = on_fabric(job, fabric)
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
@@ -229,7 +219,6 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
 
 
 def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
-    """Tokens a second, and MFU."""
     if config.model is None or not step_s:
         return None, None
     tokens = config.global_batch * config.sequence / step_s
@@ -344,7 +333,7 @@ def _loads(step: TrainingStep) -> list[_Load]:
 class _JobGroups:
     def __init__(self, step: TrainingStep) -> None:
         self.layout, self.stages = step.config.layout, len(step.stages)
-        self.stride = strides(self.layout.dense_sizes, self.layout.order)["pp"]
+        self.stride = strides(self.layout.sizes(), self.layout.order)["pp"]
         self.groups = cache(self._groups)
 
     def senders(self, call: Call, ran: PricedSchedule, stage: int, border: str) -> Iterator[tuple[Ranks, float]]:

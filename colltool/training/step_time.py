@@ -14,7 +14,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.training.calls import BORDERS, DIMENSIONS, GRADIENTS, OFTEN, ONCE, Call, Hiding, Rows, once_a_node, stage_calls
-from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, given_time, slice_of
+from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, slice_of
 from colltool.training.constraint_violations import Violation
 from colltool.training.job import Job, PlainCall
 from colltool.training.operations import Phase, StageTimes, optimizer_s, stage_times
@@ -55,7 +55,6 @@ class StageStep:
 
     @property
     def bare(self) -> Pass:
-        """The pass with a free network."""
         times = self.compute.all
         return Pass(times.forward_s, times.backward_s + times.again_s, times.weight_s)
 
@@ -87,7 +86,6 @@ class TrainingStep(NamedTuple):
 
     @property
     def parts(self) -> tuple[StepPart, ...]:
-        """Their exposed seconds sum to ``step_s``."""
         paced, m = self.paced, self.config.micro_batches
         places = {name: place for place, name in enumerate(DIMENSIONS)}
         names = sorted({one.call.dimension for one in paced}, key=lambda name: places.get(name, len(places)))
@@ -170,16 +168,9 @@ def stage_step(config: ParallelConfig, seen: tuple[ParallelConfig, ParallelConfi
         once += buckets.exposed(passes * (pass_s - taken), over)
     once += [*under_all(behind.free, compute.total_s * m, over), *behind.bare]
     slowed = sum(one.hidden_s for one in (*held, *once)) * config.overlap.sm_share if config.overlap.sm_share else 0.0
-    return StageStep(
-        stage=stage,
-        compute=times,
-        passed=passed,
-        sent=(*held, *between, *once),
-        borders_s=sum(one.exposed_s for one in between),
-        once_s=sum(one.exposed_s for one in once),
-        optimizer_s=behind.optimizer_s,
-        slowed_s=slowed,
-    )
+    borders_s, once_s = (sum(one.exposed_s for one in some) for some in (between, once))
+    return StageStep(stage, times, passed, (*held, *between, *once), borders_s, once_s,
+                     optimizer_s=behind.optimizer_s, slowed_s=slowed)  # fmt: skip
 
 
 def _micro_batch(
@@ -195,8 +186,6 @@ def _micro_batch(
 
 
 class PerStep(NamedTuple):
-    """What a stage does once a step."""
-
     back: PassBuckets  # under the last backward pass
     front: PassBuckets  # under the first forward pass
     free: tuple[PricedCall, ...]  # under all compute
@@ -242,7 +231,10 @@ def _shrunk(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedC
 
 def _plain(one: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
     """Gradients and weights of dp hide as buckets do, stage messages under all compute; anything else is exposed."""
-    cost = costs.of(one.primitive, one.group, one.bytes, one.dimension) if one.time_s is None else given_time(one.time_s)
+    if one.time_s is None:
+        cost = costs.of(one.primitive, one.group, one.bytes, one.dimension)
+    else:
+        cost = CollectiveCost("given", "", 0.0, one.time_s, (), ())
     hides: Hiding = "nothing"
     phase: Phase = "update"
     if one.dimension == "dp" and config.overlap.dp:

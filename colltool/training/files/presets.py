@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -71,43 +71,22 @@ class Family(NamedTuple):
 
 _GPT = Family(gated=False, bias=True, tied=True, wide=4)
 FAMILIES: dict[str, Family] = {
-    "llama": Family(),
-    "mistral": Family(),
-    "mixtral": Family(),
-    "qwen2": Family(slides="upper"),
-    "qwen2_moe": Family(slides="upper"),
-    "qwen3": Family(slides="upper"),
-    "qwen3_moe": Family(slides="upper"),
-    "gemma": Family(tied=True),
+    **dict.fromkeys(("llama", "mistral", "mixtral", "deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe"), Family()),
+    **dict.fromkeys(("olmo", "olmo2", "olmoe", "granite", "granitemoe", "stablelm", "phi3", "internlm2"), Family()),
+    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), Family(slides="upper")),
+    **dict.fromkeys(("gemma", "cohere", "smollm3"), Family(tied=True)),
     "gemma2": Family(tied=True, slides="alternate"),
     "gemma3_text": Family(tied=True, slides="pattern"),
-    "deepseek_v2": Family(),
-    "deepseek_v3": Family(),
-    "kimi_k2": Family(),
-    "gpt_oss": Family(slides="alternate"),
-    "glm4_moe": Family(),
-    "olmo": Family(),
-    "olmo2": Family(),
-    "olmoe": Family(),
-    "granite": Family(),
-    "granitemoe": Family(),
-    "cohere": Family(tied=True),
     "cohere2": Family(tied=True, slides="pattern", pattern=4),
-    "stablelm": Family(),
-    "phi3": Family(),
-    "internlm2": Family(),
-    "smollm3": Family(tied=True),
+    "gpt_oss": Family(slides="alternate"),
     "nemotron": Family(gated=False),  # squared ReLU
     "starcoder2": Family(gated=False, bias=True, tied=True),
-    "phi": Family(gated=False, bias=True),
-    "gpt_neox": Family(gated=False, bias=True),
+    **dict.fromkeys(("phi", "gpt_neox"), Family(gated=False, bias=True)),
     "gptj": Family(gated=False, bias=True, wide=4),
-    "gpt2": _GPT._replace(positions="n_positions"),
-    "gpt_bigcode": _GPT._replace(positions="n_positions"),
+    **dict.fromkeys(("gpt2", "gpt_bigcode"), _GPT._replace(positions="n_positions")),
     "bloom": _GPT,
     "opt": _GPT._replace(positions="max_position_embeddings"),
-    "falcon": Family(gated=False, tied=True, wide=4),
-    "mpt": Family(gated=False, tied=True, wide=4),
+    **dict.fromkeys(("falcon", "mpt"), Family(gated=False, tied=True, wide=4)),
 }
 
 _LACKING = {
@@ -348,7 +327,6 @@ def _found(kind: Kind, name: str, folder: Path) -> str:
 
 
 def read_model(name: str, folder: Path) -> ModelFile:
-    """A shipped model, a model file, or a Hugging Face ``config.json``."""
     if not name.endswith(".json") or name.removesuffix(SUFFIX) in _names("models"):
         return _read("models", ModelFile, name, folder)
     path = _found("models", name, folder)
@@ -365,14 +343,9 @@ def read_model(name: str, folder: Path) -> ModelFile:
         raise ManyErrors(wrong) from error
 
 
-def read_device(name: str, folder: Path) -> DeviceFile:
-    return _read("devices", DeviceFile, name, folder)
-
-
-def read_stack(name: str, folder: Path) -> StackFile:
-    return _read("stacks", StackFile, name, folder)
+read_device = partial(_read, "devices", DeviceFile)
+read_stack = partial(_read, "stacks", StackFile)
 
 
 def stem_of(name: str) -> str:
-    """The name of a file that gives itself none."""
     return os.path.basename(name).removesuffix(SUFFIX)
