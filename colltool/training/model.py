@@ -115,20 +115,20 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
     return LayerParameters(split + shared, whole + h * moe.experts, moe.experts * ffn_parameters(shape, moe.ffn))
 
 
-def embedding_parameters(shape: Shape) -> LayerParameters:
-    return LayerParameters(float(shape.vocab * shape.hidden), float(shape.positions * shape.hidden))
-
-
-def head_parameters(shape: Shape) -> LayerParameters:
-    """With the norm before it; a tied head is counted with the embedding."""
-    return LayerParameters(0.0 if shape.tied else float(shape.vocab * shape.hidden), float(shape.norm))
+def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = True) -> float:
+    """Parameters of embedding and head, with the norm before it; without the embedding a tied head is a copy of its own."""
+    table = shape.vocab * shape.hidden / tp
+    total = table + shape.positions * shape.hidden if embedding else 0.0
+    if head:
+        total += (0.0 if shape.tied else table) + shape.norm
+        total += table if shape.tied and not embedding else 0.0
+    return total
 
 
 def parameters(model: TransformerModel) -> float:
     shape = model.shape
     assert shape is not None
-    total = sum(embedding_parameters(shape)) + sum(head_parameters(shape))
-    total += model.dense_layers * sum(layer_parameters(shape, experts=False))
+    total = ends_of(shape) + model.dense_layers * sum(layer_parameters(shape, experts=False))
     return total + model.moe_layers * sum(layer_parameters(shape, experts=True))
 
 

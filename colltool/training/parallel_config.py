@@ -12,16 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from colltool.training.files import BYTES, ContextMode, Recompute, Schedule, ShardMode
-from colltool.training.model import (
-    Accelerator,
-    Moe,
-    Shape,
-    Stack,
-    TransformerModel,
-    embedding_parameters,
-    head_parameters,
-    layer_parameters,
-)
+from colltool.training.model import Accelerator, Moe, Shape, Stack, TransformerModel, ends_of, layer_parameters
 from colltool.training.strategies import RECOMPUTATIONS, SCHEDULES, SHARDINGS, PipelineSchedule, Recomputation, Sharding
 
 Axes = tuple[tuple[int, int], ...]
@@ -317,16 +308,8 @@ def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParamet
 
 def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> float:
     """Of embedding and head; with p > 1 the last stage has its own copy of a tied head."""
-    shape, tp = config.shape, config.layout.tp
-    if shape is None:
-        return 0.0
-    embedding = embedding_parameters(shape)
-    total = embedding.on(tp)[0] if stage.embedding else 0.0
-    if stage.head:
-        total += head_parameters(shape).on(tp)[0]
-        if shape.tied and not stage.embedding:
-            total += embedding.split / tp
-    return total
+    shape = config.shape
+    return ends_of(shape, config.layout.tp, embedding=stage.embedding, head=stage.head) if shape is not None else 0.0
 
 
 def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:

@@ -28,15 +28,7 @@ from colltool.training.memory import Memory, memory
 from colltool.training.operations import model_flops
 from colltool.training.overlap import GradientCompression, PricedCall, energy_J, gradient_compression
 from colltool.training.parallel_config import ParallelConfig, RankGroup, strides
-from colltool.training.step_time import (
-    StepCalibration,
-    StepPart,
-    TrainingStep,
-    calibrated,
-    job_assumptions,
-    step_assumptions,
-    step_time,
-)
+from colltool.training.step_time import StepCalibration, StepPart, TrainingStep, assumptions, calibrated, step_time
 
 if TYPE_CHECKING:
     from colltool.congestion.top_links import Flow
@@ -130,10 +122,12 @@ class Plan(Result):
 
     @property
     def exposed_s(self) -> float:
+        """Communication that the step waits for, on the stages that set its pace."""
         return sum(one.sent.exposed_s for one in self.collectives if one.paces)
 
     @property
     def hidden_s(self) -> float:
+        """Communication under compute, on the same stages."""
         return sum(one.sent.hidden_s for one in self.collectives if one.paces)
 
     @property
@@ -202,7 +196,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         mfu=share,
         anchor=anchor,
         compression=gradient_compression(config, step, without),
-        grounds=(*job_assumptions(job, whole, fabric, readings), *step_assumptions(costs, step, energy=job.energy)),
+        grounds=tuple(assumptions(job, whole, costs, step)),
         links=_links(fabric, step, readings or Readings()) if links else None,
     )
 

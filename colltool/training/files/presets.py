@@ -105,11 +105,8 @@ _LACKING = {
 REASONS = {kind: why for why, kinds in _LACKING.items() for kind in kinds.split()}
 
 
-def unmodelled(data: Mapping[str, Any], used: frozenset[str]) -> Iterator[tuple[str, str, str]]:
-    """What of a config is not modelled, as (key, what, fix): its type, or keys that change its size or work.
-
-    ``used`` are the keys that make the shape.
-    """
+def unmodelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What of a config is not modelled, as (key, what, fix): its type, or keys that change its size or work."""
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         yield _unknown_type(data, kind)
@@ -123,7 +120,7 @@ def unmodelled(data: Mapping[str, Any], used: frozenset[str]) -> Iterator[tuple[
     if attention not in ("multihead_attention", "multiquery_attention", "grouped_query_attention"):
         yield "attn_config", f"attn_type {_told(attention)} is not modelled", SHAPE
     for key, value in data.items():
-        if key in used or key in HARMLESS:
+        if key in USED or key in HARMLESS:
             continue
         if key in NEUTRAL:
             if value != data.get("hidden_size") if key == "word_embed_proj_dim" else value not in NEUTRAL[key]:
@@ -227,6 +224,9 @@ def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
     wide, hidden = config.expansion_ratio or family.wide, first["hidden"]
     width = config.intermediate_size or config.n_inner or config.ffn_dim or config.ffn_hidden_size
     latent, moe, ahead = config.kv_lora_rank is not None, _moe(config), config.num_nextn_predict_layers or 0
+    bottlenecks = {"q_rank": config.q_lora_rank or 0, "kv_rank": config.kv_lora_rank}
+    heads = {"nope": config.qk_nope_head_dim, "rope": config.qk_rope_head_dim, "value": config.v_head_dim}
+    mla = _said(**bottlenecks, **heads) if latent else None
     more = "a layer that predicts" if ahead == 1 else f"{ahead} layers that predict"
     return _said(
         name=name,
@@ -240,10 +240,9 @@ def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
         positions=getattr(config, family.positions) if family.positions else None,
         **_windows(config, family, first["layers"] or 0),
         moe=moe,
-        mla=_said(q_rank=config.q_lora_rank or 0, kv_rank=config.kv_lora_rank, nope=config.qk_nope_head_dim,
-                  rope=config.qk_rope_head_dim, value=config.v_head_dim) if latent else None,
+        mla=mla,
         left_out=[f"{more} further tokens (num_nextn_predict_layers)"] if ahead else None,
-    )  # fmt: skip
+    )
 
 
 def _said(**values: Any) -> dict[str, Any]:
@@ -281,8 +280,8 @@ def _moe(config: ConfigFile) -> dict[str, Any] | None:
         return None
     width = config.moe_intermediate_size or config.intermediate_size
     shared = config.shared_expert_intermediate_size or (config.n_shared_experts or 0) * (width or 0)
-    return _said(experts=experts, top_k=config.num_experts_per_tok or config.experts_per_token, ffn=width, shared_ffn=shared,
-                 dense_layers=config.first_k_dense_replace or 0)  # fmt: skip
+    top_k, dense = config.num_experts_per_tok or config.experts_per_token, config.first_k_dense_replace or 0
+    return _said(experts=experts, top_k=top_k, ffn=width, shared_ffn=shared, dense_layers=dense)
 
 
 M = TypeVar("M", bound=Part)
@@ -331,7 +330,7 @@ def read_model(name: str, folder: Path) -> ModelFile:
         return _read("models", ModelFile, name, folder)
     path = _found("models", name, folder)
     reading = read(ConfigFile, read_text(path, "config", path), path)
-    for key, what, fix in unmodelled(reading.data, USED):
+    for key, what, fix in unmodelled(reading.data):
         reading.refuse((key,), what, fix, about_key=True)
     config = reading.result()
     title = Path(path).parent.name if Path(path).name == "config.json" else Path(path).stem
