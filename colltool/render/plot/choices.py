@@ -8,9 +8,8 @@ from itertools import groupby, pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from colltool.analysis.compare import Comparison
+from colltool.analysis.compare import CompareLine, Comparison
 from colltool.analysis.grid import Cell
-from colltool.analysis.outcomes import CompareLine
 from colltool.analysis.sensitivity import Sensitivity, Spread
 from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
 from colltool.base.errors import ColltoolError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from colltool.analysis.compare import ColumnDifference, Comparison
-from colltool.analysis.outcomes import CompareLine, OutcomeRange, Reason, SameReason
+from colltool.analysis.compare import ColumnDifference, CompareLine, Comparison, OutcomeRange, Reason, SameReason
 from colltool.base.errors import given, said
 from colltool.base.formatting import (
     counted,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from colltool.analysis.break_even import BreakEven
+from colltool.analysis.compare import SAME
 from colltool.analysis.contest import Beats, Contest, ContestSide
-from colltool.analysis.outcomes import SAME
-from colltool.analysis.sensitivity import Sensitivity
+from colltool.analysis.sensitivity import BreakEven, Sensitivity
 from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, sentence, title_size, whole_bytes
 from colltool.fabric.variants import ParameterRange
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number

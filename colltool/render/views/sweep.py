@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from colltool.analysis.axes import SweepAxis
-from colltool.analysis.grid import Cell
-from colltool.analysis.sweep import OWN_AXES, At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
+from colltool.analysis.grid import OWN_AXES, Cell, SweepAxis
+from colltool.analysis.sweep import At, Pivot, Sweep, WinnerChange, is_close, pivot_tables
 from colltool.base.formatting import counted, format_rate, format_time, sentence, title_size, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, label, number
 from colltool.render.estimate_columns import NONE_RUNS, readings_block, running
