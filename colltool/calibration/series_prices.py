@@ -23,8 +23,8 @@ from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import LogLibrary, Series, check_timing, log_library
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
+from colltool.nccl.nccl_choice import hardware_of
 from colltool.nccl.rules import spec_of
-from colltool.nccl.topology_inputs import hardware_of
 
 
 class Quote(NamedTuple):
