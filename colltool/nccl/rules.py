@@ -286,7 +286,7 @@ BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]
 
 
 class Rules(NamedTuple):
-    """How a version computes availability, latency, bandwidth, their changes with size, and channels per pattern; as 2.30 does."""
+    """Of a version: availability, latency, bandwidth, their changes with size, and channels per pattern; default: 2.30's."""
 
     why_not: Callable[[Hardware, Primitive, str, str], str] = why_not
     latency_terms: Callable[[Hardware, Primitive, str, str], list[LatencyTerm]] = latency_terms
