@@ -53,11 +53,7 @@ class BasisDifference(NamedTuple):
 
 
 def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis:
-    """What the price of a primitive on a group rests on.
-
-    Raises:
-        ColltoolError: the group does not fit.
-    """
+    """What the price of a primitive on a group rests on."""
     placed = place(fabric, group)
     known = launch_is_known(placed, primitive)
     tiers = [span.tier for span in placed.spans]
@@ -202,13 +198,7 @@ _MEASURED_INSIDE, _MEASURED_ACROSS = 0.046, 0.15
 
 
 def model_error(size: float, *, measured: bool, several_tiers: bool) -> float:
-    """Expected relative error of a call's price: the median for its class.
-
-    Args:
-        size: bytes as in nccl-tests.
-        measured: the tiers list protocols fitted to a log.
-        several_tiers: the group spans more than one tier.
-    """
+    """Expected relative error of a call's price, the median for its class; ``measured``: protocols are fitted to a log."""
     if measured:
         return _MEASURED_ACROSS if several_tiers else _MEASURED_INSIDE
     return next(error for most, error in _DATASHEET if size <= most)

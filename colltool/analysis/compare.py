@@ -162,11 +162,7 @@ class Comparison(Result):
 def compare(
     asked: Sequence[PriceRequest], columns: Sequence[CompareColumn], groups: Sequence[GroupSpec], sizes: Sequence[float]
 ) -> Comparison:
-    """Price every request, group and size (bytes as in nccl-tests) on every column.
-
-    Raises:
-        ColltoolError: too many cells, or nothing can be priced.
-    """
+    """Price every request, group and size (bytes as in nccl-tests) on every column."""
     if len(columns) > MOST_COLUMNS:
         what = f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own"
         raise ColltoolError(what, argument="vary", fix="fewer values or fabrics; a sweep takes more")

@@ -85,9 +85,6 @@ def contest(
 
     A key that two fabrics share is drawn once, at the same place within each one's range: an error in a vendor's figure affects
     both.
-
-    Raises:
-        ColltoolError: the group does not fit on one of them, or nothing runs.
     """
     who = group._replace(ranks=group.ranks or min(one.fabric.ranks for one in entries))
     ideal = asked.readings.ideal

@@ -52,11 +52,7 @@ class SweepAxis(NamedTuple):
 
 
 def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
-    """Parse the axes of ``--vary``.
-
-    Raises:
-        ColltoolError: malformed axis, or overlapping keys such as ``ib`` and ``ib.bandwidth``.
-    """
+    """Parse the axes of ``--vary``, whose keys must not overlap, as ``ib`` and ``ib.bandwidth`` do."""
     found = [axis_of(text) for text in typed]
     for index, axis in enumerate(found):
         if any(f"{axis.key}.".startswith(f"{one.key}.") or f"{one.key}.".startswith(f"{axis.key}.") for one in found[:index]):
@@ -163,12 +159,7 @@ Varied = dict[int, dict[Place, list[float]]]  # axes whose values are numbers al
 def cells(
     asked: PriceRequest, axes: Sequence[SweepAxis], loads: Sequence[FabricLoader], groups: Sequence[GroupSpec]
 ) -> list[Cell]:
-    """Every cell, the last axis fastest.
-
-    Args:
-        axes: fabric, ranks and bytes first, then what is varied.
-        loads, groups: one per value of the first and second axis.
-    """
+    """Every cell, the last axis fastest: fabric (a load each), ranks (a group each) and bytes, then what is varied."""
     shape = tuple(len(axis.values) for axis in axes)
     strides = [prod(shape[index + 1 :]) for index in range(len(shape))]
     read = [(index, axis) for index, axis in enumerate(axes) if axis.is_reading]
@@ -235,11 +226,7 @@ Listed = tuple[AlgorithmEstimate, Any]
 
 
 def leading_rows(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[AlgorithmEstimate]:
-    """The schedules that may be called the fastest, each under its fastest protocol.
-
-    Raises:
-        ColltoolError: the group does not fit, nothing runs, or an algorithm is unknown.
-    """
+    """The schedules that may be called the fastest, each under its fastest protocol."""
     return [row for row, _ in _leading(fabric, group, asked, sizes)]
 
 

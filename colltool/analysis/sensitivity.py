@@ -141,11 +141,7 @@ class WhatIf(NamedTuple):
 
 def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
-    """Vary ``numbers`` independently within their ranges and see whether the winner changes.
-
-    Raises:
-        ColltoolError: the group does not fit, or nothing runs.
-    """
+    """Vary ``numbers`` independently within their ranges and see whether the winner changes."""
     question, taken = WhatIf(fabric, asked, group, size), affordable(samples, len(numbers))
     drawn = draws(numbers, taken, seed)
     best = winner(fabric, asked, group, size)

@@ -60,11 +60,7 @@ class Sweep(Result):
         return tuple(axis for axis in self.axes if len(axis.values) > 1)
 
     def pivoted(self, value: Literal["busbw", "total", "algorithm"], rows: str = "", cols: str = "") -> Sweep:
-        """Shown as tables of two axes, chosen by :func:`default_sides` unless named.
-
-        Raises:
-            ColltoolError: no such axis, or the same one twice.
-        """
+        """Shown as tables of two axes, chosen by :func:`default_sides` unless named."""
         usual = default_sides(self.axes, rows, cols)
         pivot = Pivot(value, rows or usual[0], cols or usual[1])
         keys = [axis.key for axis in self.axes]
@@ -124,11 +120,7 @@ def sweep(
     vary: Sequence[SweepAxis],
     most: int = MOST_CELLS,
 ) -> Sweep:
-    """The winner at every point of fabrics x ranks x sizes (bytes as in nccl-tests) x further axes.
-
-    Raises:
-        ColltoolError: more than ``most`` cells, a value that a fabric cannot have, or nothing can be priced anywhere.
-    """
+    """The winner at every point of fabrics x ranks x sizes (bytes as in nccl-tests) x further axes, at most ``most`` cells."""
     fabrics = [one.load(()) for one in where]
     first = fabrics[0]
     said = any(group.ranks is not None or group.shape for group in groups)

@@ -20,11 +20,11 @@ from colltool.congestion.traffic import (
     Traffic,
     TrafficRow,
     default_of,
+    executed,
     listed,
     messages_of,
     row_of,
 )
-from colltool.congestion.traffic_from_schedule import executed
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.links import SMALL, Floats, Indices

@@ -117,12 +117,7 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 def load_matrix(path: str) -> Matrix:
-    """A square matrix of numbers >= 0 from a CSV file; blank lines and lines that start with ``#`` are left out.
-
-    Raises:
-        ManyErrors: cells that are no number, negative or not finite, rows of another length, with ``file:line:column``.
-        ColltoolError: an unreadable file, no rows, not square, nothing but zeros off the diagonal.
-    """
+    """A square matrix of numbers >= 0 from a CSV file; blank lines and lines that start with ``#`` are left out."""
     return read_matrix(read_text(path, "matrix"), printable(path))
 
 

@@ -22,16 +22,10 @@ _STARTS_AT_HOME = (AG, BC, A2A, P2P)
 
 def compose(primitive: Primitive, name: str, groups: Sequence[Group], choices: Sequence[str], segments: int = 1,
             order: Order = "inner-first") -> Program:  # fmt: skip
-    """The schedule of a composition, phase after phase.
+    """The schedule of a composition, phase after phase, each pipelined one in P segments.
 
-    Args:
-        groups: the tiers, innermost first, each seen alone; ranks are numbered innermost fastest.
-        choices: an algorithm for each tier, by its name in the tier's first phase.
-        segments: P of each pipelined phase.
-        order: of an all-gather or reduce-scatter.
-
-    Raises:
-        ValueError: an algorithm without a schedule, one that needs switches, or phases that cut the payload differently.
+    ``groups``: the tiers, innermost first, each seen alone; ``choices``: their algorithms, by the name in the first phase.
+    ValueError: an algorithm without a schedule, one that needs switches, or phases that cut the payload differently.
     """
     firsts: dict[int, Program] = {}
     phases = []

@@ -39,13 +39,7 @@ class LinkUse(NamedTuple):
 
 
 class LinkModel:
-    """One tier's resources.
-
-    Args:
-        ranks: over all copies of the tier.
-        inside: ranks behind one endpoint.
-        endpoints: per domain of the tier; 0: all.
-    """
+    """One tier's resources: ``ranks`` over all copies, ``inside`` of them behind each of a domain's ``endpoints`` (0: all)."""
 
     classes: list[LinkClass]
     rails = 1  # separate fabrics in the tier; a leaf joins ports of one

@@ -22,7 +22,7 @@ from colltool.training.parallel_config import ParallelConfig
 from colltool.training.step_time import TrainingStep
 
 if TYPE_CHECKING:
-    from colltool.congestion.top_links import BusyLink, Flow
+    from colltool.congestion.loads import BusyLink, Flow
     from colltool.congestion.traffic import Traffic
 
 Ranks = tuple[int, ...]
@@ -58,9 +58,8 @@ class _Load(NamedTuple):
 
 def links_of(config: ParallelConfig, fabric: Fabric, step: TrainingStep, readings: Readings | None = None) -> JobLinks:
     """The busiest links of a priced step; ColltoolError where a full mesh has too many links to follow."""
-    from colltool.congestion.top_links import Flow, busiest_links  # loads numpy, which a plan does without
-    from colltool.congestion.traffic import MOST_MESSAGES
-    from colltool.congestion.traffic_from_schedule import Unscheduled
+    from colltool.congestion.loads import Flow, busiest_links  # loads numpy, which a plan does without
+    from colltool.congestion.traffic import MOST_MESSAGES, Unscheduled
 
     reading = readings or Readings()
     names: dict[str, int] = {}
@@ -179,8 +178,7 @@ class _JobGroups:
 
 
 def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
-    from colltool.congestion.traffic import Members, traffic
-    from colltool.congestion.traffic_from_schedule import neighbours, traffic_from_schedule
+    from colltool.congestion.traffic import Members, neighbours, traffic, traffic_from_schedule
 
     ran = load.ran
     if load.border == "ring":

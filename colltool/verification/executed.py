@@ -13,10 +13,9 @@ from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import compose
-from colltool.schedules.executor import Network, Outcome, Tiers, joined, run
+from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
 from colltool.schedules.links import Floats, LatticeLinks, LevelBoundary, links_of, tier_of
 from colltool.schedules.program import Program, Step, maker
-from colltool.schedules.trace import Trace, Vectors, traced, traced_by_hops
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
@@ -45,11 +44,8 @@ class TimedLinks(Network):
     """Seconds per byte of M on the ports, links and uplinks of every tier that a group spans; uplinks are those of its members.
 
     Contention is left out, oversubscription counts. Written from the fabric, not from prices: it is what prices are held against.
-
-    Args:
-        placed: a packed group; ranks are its members, innermost tier fastest.
-        groups: one for each tier it spans, as the phases of a composition see them.
-        nodes: members and, on a single tier, the servers or padding after them.
+    ``placed`` is packed, its ranks are its members; ``groups``: its tiers as the phases of a composition see them; ``nodes``:
+    members and, on a single tier, the servers or padding after them.
     """
 
     def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int) -> None:
@@ -158,8 +154,7 @@ def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Re
              size: float) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds]:  # fmt: skip
     """Run a composition; for each tier, innermost first, what its formulas say and what was counted.
 
-    Raises:
-        ValueError: a phase has no schedule over endpoints alone.
+    ValueError: a phase has no schedule over endpoints alone.
     """
     program, network = _on_tiers(placed, costed, segments, readings)
     timed_links = TimedLinks(placed, network.groups, program.nodes)

@@ -19,9 +19,8 @@ from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup, GroupPlacement, count_within
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
-from colltool.schedules.executor import Outcome
+from colltool.schedules.executor import Outcome, Trace, Vectors
 from colltool.schedules.program import effort, maker
-from colltool.schedules.trace import Trace, Vectors
 from colltool.verification.executed import (
     VERDICTS,
     Counts,
@@ -94,17 +93,10 @@ class _GroupRun(NamedTuple):
 def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
            segments: int | None = None, names: Sequence[str] = (), *, trace: bool = False,
            vectors: Vectors = ()) -> Verification:  # fmt: skip
-    """Execute every algorithm that runs on a group, and the textbook choice of each composition.
+    """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of each composition.
 
-    Args:
-        size: M in bytes, for the times.
-        segments: P of pipelined algorithms; None: 16, or 2 for a trace.
-        names: only these algorithms.
-        trace: write down every step.
-        vectors: for a trace, the numbers that each rank starts with, or ``example``; its messages and holdings then carry values.
-
-    Raises:
-        ColltoolError: a group that does not fit, nothing of that name runs there, or not one vector a rank.
+    ``size``: M in bytes, for the times. ``segments``: P of pipelined algorithms; None: 16, or 2 for a trace, which writes down
+    every step. ``vectors``: for a trace, the numbers that each rank starts with, or ``example``; its messages then carry values.
     """
     segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
     readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
