@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.algorithms import registry
-from colltool.algorithms.composed import compositions, find_composition, natural_order
+from colltool.algorithms.composed import NATURAL_ORDER, compositions, find_composition
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.base import primitives as routes
@@ -217,7 +217,7 @@ def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence
         return _scheduled(primitive, choice.base, whole)
     first: dict[int, Primitive] = {}
     parts = []
-    for step in find_composition(primitive, choice.base).steps(tuple(sizes), natural_order(primitive) or "inner-first"):
+    for step in find_composition(primitive, choice.base).steps(tuple(sizes), NATURAL_ORDER.get(primitive) or "inner-first"):
         name = name_in_phase(choice.tiers[step.tier], first.setdefault(step.tier, step.primitive), step.primitive)
         own = _scheduled(step.primitive, name, groups[step.tier])
         parts.append(_in_tier(own, sizes, step.tier, step.payload, leaders=step.leaders))

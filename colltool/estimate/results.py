@@ -106,11 +106,7 @@ class Price(Result):
 
     @property
     def best(self) -> AlgorithmEstimate:
-        """The fastest row that the user can run, else the first of the others.
-
-        Raises:
-            ColltoolError: for an array of sizes.
-        """
+        """The fastest row that the user can run, else the first of the others."""
         if hasattr(self.bytes, "__len__"):
             raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
         return self.results[0]

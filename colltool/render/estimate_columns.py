@@ -161,7 +161,7 @@ _NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s"
 
 def _row_at(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
     numbers = {field: plain_number(_item(getattr(row, name), at)) for field, name in _NUMBERS.items()}
-    return replace(row, late_phases=(), **numbers)
+    return replace(row, late_phases=tuple, **numbers)
 
 
 def _item(value: Any, at: int) -> Any:
