@@ -290,8 +290,7 @@ class _Load(NamedTuple):
 def _links(fabric: Fabric, step: TrainingStep, readings: Readings) -> JobLinks:
     """The busiest links of a priced step; ColltoolError where a full mesh has too many links to follow."""
     from colltool.congestion.loads import Flow, busiest_links  # loads numpy, which a plan does without
-    from colltool.congestion.traffic import MOST_MESSAGES
-    from colltool.congestion.traffic import Unscheduled
+    from colltool.congestion.traffic import MOST_MESSAGES, Unscheduled
 
     names: dict[str, int] = {}
     flows: list[Flow] = []
@@ -379,8 +378,7 @@ class _JobGroups:
 
 
 def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
-    from colltool.congestion.traffic import Members, traffic
-    from colltool.congestion.traffic import neighbours, traffic_from_schedule
+    from colltool.congestion.traffic import Members, neighbours, traffic, traffic_from_schedule
 
     ran = load.ran
     if load.border == "ring":
