@@ -26,9 +26,9 @@ from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Pr
 from colltool.estimate.groups import alone_on
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.composed import name_in_phase
 from colltool.schedules.executor import joined
 from colltool.schedules.gather_scatter import paths
+from colltool.schedules.lattice import name_in_phase
 from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Program, Step, effort, maker
 

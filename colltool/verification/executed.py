@@ -12,8 +12,8 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.composed import compose
 from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
+from colltool.schedules.lattice import compose
 from colltool.schedules.links import Floats, LatticeLinks, LevelBoundary, links_of, tier_of
 from colltool.schedules.program import Program, Step, maker
 
