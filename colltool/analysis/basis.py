@@ -14,7 +14,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
 from colltool.estimate.groups import library_of, place
-from colltool.estimate.placement import GroupSpec
+from colltool.estimate.placement import GroupSpec, tiers_spanned
 from colltool.estimate.protocols import launch_is_known, under_protocols
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -41,6 +41,10 @@ class PriceBasis(NamedTuple):
     library: str
     group: tuple[int, ...] = ()
     slice: str = ""
+
+    def error(self, size: float) -> float:
+        """The expected relative error of a price of that many bytes."""
+        return model_error(size, measured=self.protocols, several_tiers=tiers_spanned(self.group) > 1)
 
 
 class BasisDifference(NamedTuple):

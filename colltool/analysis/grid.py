@@ -206,8 +206,9 @@ def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fa
         yield fabric, {index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied
 
 
-def _block(fabric: Fabric, group: GroupSpec, asked: PriceRequest, axes: Sequence[SweepAxis], varied: Varied,
-           fixed: dict[int, int]) -> Iterator[tuple[tuple[int, ...], Cell]]:  # fmt: skip
+def _block(
+    fabric: Fabric, group: GroupSpec, asked: PriceRequest, axes: Sequence[SweepAxis], varied: Varied, fixed: dict[int, int]
+) -> Iterator[tuple[tuple[int, ...], Cell]]:
     """The cells where some axes are fixed: over the sizes and what is varied by numbers."""
     loose = [2, *sorted(varied)]
     lengths = [len(axes[axis].values) for axis in loose]
@@ -263,8 +264,10 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
     behind = totals.copy()
     behind[first, each] = np.inf
     second = first_least(list(behind))
-    alpha_s, busbw = (np.stack([np.broadcast_to(numbers, (count,)) for numbers in column])[first, each]
-                      for column in ([row.alpha_s for row in rows], [row.busbw_Bps for row in rows]))  # fmt: skip
+    alpha_s, busbw = (
+        np.stack([np.broadcast_to(numbers, (count,)) for numbers in column])[first, each]
+        for column in ([row.alpha_s for row in rows], [row.busbw_Bps for row in rows])
+    )
     timed = [at for at in set(first.tolist()) if rows[at].software_time is not NO_SOFTWARE_TIME]
     fitted = {at: np.broadcast_to(rows[at].fitted_s, (count,)) for at in timed}
     found = []

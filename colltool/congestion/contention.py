@@ -137,8 +137,13 @@ class _Collisions:
 class GroupCosts(MadeWhenSeen[GroupCost]):
     """The groups of a layout and what they cost; ``runs`` pairs each job with the number of the first group that runs it."""
 
-    def __init__(self, groups: Sequence[GroupLayout], runs: Sequence[tuple[int, GroupJob]], columns: dict[str, NDArray[Any]],
-                 models: list[LinkModel]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        groups: Sequence[GroupLayout],
+        runs: Sequence[tuple[int, GroupJob]],
+        columns: dict[str, NDArray[Any]],
+        models: list[LinkModel],
+    ) -> None:
         self._groups, self._columns, self._models = groups, columns, models
         self._starts, self._runs = np.array([start for start, _ in runs]), [run for _, run in runs]
 
@@ -211,8 +216,9 @@ def contention(
     )
 
 
-def _columns(models: list[LinkModel], running: Sequence[JobBatch], ideals: Sequence[Baseline], *,
-             per_link: bool) -> tuple[Heat, dict[str, NDArray[Any]]]:  # fmt: skip
+def _columns(
+    models: list[LinkModel], running: Sequence[JobBatch], ideals: Sequence[Baseline], *, per_link: bool
+) -> tuple[Heat, dict[str, NDArray[Any]]]:
     """The load of the links, and the numbers of every :class:`GroupCost`, shape (groups,) each; ``busiest`` (groups, 3)."""
     counts = [len(batch.ends) for batch in running]
     groups = sum(counts)
@@ -294,8 +300,9 @@ _LIMITS = (
 )
 
 
-def _notes(batches: Sequence[JobBatch], groups: Sequence[GroupLayout], slowdowns: Floats, heat: Heat, *,
-           skewed: bool) -> tuple[str, ...]:  # fmt: skip
+def _notes(
+    batches: Sequence[JobBatch], groups: Sequence[GroupLayout], slowdowns: Floats, heat: Heat, *, skewed: bool
+) -> tuple[str, ...]:
     """Remarks on this result; those that always hold come first and last."""
     out = list(_ALWAYS)
     used = [heat.models[tier] for tier in heat.tiers]

@@ -69,8 +69,20 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
             for below, above in pairwise(levels)
         ]
         alphas = [level.alpha_s for level in levels]
-        out.append(links_of(able.joined_by, ranks, inside, size, tier.name, rate, axes=able.axes, alphas_s=alphas,
-                            boundaries=boundaries, rails=rails))  # fmt: skip
+        out.append(
+            links_of(
+                able.joined_by,
+                ranks,
+                inside,
+                size,
+                tier.name,
+                rate,
+                axes=able.axes,
+                alphas_s=alphas,
+                boundaries=boundaries,
+                rails=rails,
+            )
+        )
         inside *= size
     return out
 
@@ -267,8 +279,10 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
     models = link_models(fabric)
     found: dict[tuple[str, str], BusyLink] = {}
     ends = (np.asarray(one.groups, dtype=SMALL) for one in flows)
-    sent = [(some, one.traffic, np.asarray(one.bytes, dtype=np.float64), np.full(len(some), one.by, dtype=SMALL))
-            for one, some in zip(flows, ends, strict=True)]  # fmt: skip
+    sent = [
+        (some, one.traffic, np.asarray(one.bytes, dtype=np.float64), np.full(len(some), one.by, dtype=SMALL))
+        for one, some in zip(flows, ends, strict=True)
+    ]
     for line in totals(models, between(sent)):
         if not line.load.any():
             continue

@@ -123,8 +123,11 @@ def load_matrix(path: str) -> Matrix:
 
 def read_matrix(text: str, name: str) -> Matrix:
     problems: list[ColltoolError] = []
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1)
-             if line.strip() and not line.lstrip().startswith("#")]  # fmt: skip
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
     rows = [_matrix_row(line, f"{name}:{number}", problems) for number, line in lines]
     if problems:
         raise ManyErrors(problems[:_MOST_ERRORS])

@@ -323,6 +323,12 @@ def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     return TrafficRow(sent, seats=seats)
 
 
+def any_row(primitive: Primitive, algorithm: str) -> TrafficRow:
+    """By the route of the formula, else by the schedule; an error says what is known."""
+    by_schedule = None if listed(primitive, algorithm) else executed(primitive, algorithm)
+    return by_schedule or row_of(primitive, algorithm)
+
+
 def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
     """Flat schedules go from member to member in the group's order; on a lattice, from place to place."""
     lattice = any(capabilities_of(tier).axes for tier in fabric.tiers)

@@ -58,8 +58,19 @@ class TimedLinks(Network):
                 uplinks = members * inside * span.occupancy.ports(below.group) * rate / above.oversubscription
                 boundaries.append(LevelBoundary(below.name, members, uplinks))
             endpoints = -(-nodes // inside) if k == len(placed.spans) - 1 else span.endpoints
-            tiers.append(links_of(tier.joined_by, nodes, inside, endpoints, "", rate, axes=groups[k].axes if groups else (),
-                                  alphas_s=[one.alpha_s for one in tier.classes], boundaries=boundaries))  # fmt: skip
+            tiers.append(
+                links_of(
+                    tier.joined_by,
+                    nodes,
+                    inside,
+                    endpoints,
+                    "",
+                    rate,
+                    axes=groups[k].axes if groups else (),
+                    alphas_s=[one.alpha_s for one in tier.classes],
+                    boundaries=boundaries,
+                )
+            )
         super().__init__(*tiers)
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -150,8 +161,9 @@ def _cut(pipeline: Pipeline, segments: int) -> Counts:
     return Counts(*map(float, pipeline.counts(segments)))
 
 
-def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings,
-             size: float) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds]:  # fmt: skip
+def composed(
+    placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, size: float
+) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds]:
     """Run a composition; for each tier, innermost first, what its formulas say and what was counted.
 
     ValueError: a phase has no schedule over endpoints alone.
@@ -202,8 +214,9 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
     return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
 
 
-def timed(verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str,
-          size: float) -> tuple[Verdict, str, tuple[float, float] | None]:  # fmt: skip
+def timed(
+    verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str, size: float
+) -> tuple[Verdict, str, tuple[float, float] | None]:
     """The verdict with the seconds in view, a remark on them, and (price, executed).
 
     Counts alone prove no price. A price below what the busiest port, link or uplink takes is a mismatch, whatever the counts;

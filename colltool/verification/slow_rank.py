@@ -72,8 +72,10 @@ def _slowed(row: AlgorithmEstimate, size: float, share: float, listed: Candidate
         factors = list(_factors(costed, share, under))
     except UnknownCost as error:
         return SlowRank(share, reason=str(error))
-    parts = tuple(part._replace(cost=part.cost._replace(eta_beta=part.cost.eta_beta / factor))
-                  for part, factor in zip(costed.parts, factors, strict=True))  # fmt: skip
+    parts = tuple(
+        part._replace(cost=part.cost._replace(eta_beta=part.cost.eta_beta / factor))
+        for part, factor in zip(costed.parts, factors, strict=True)
+    )
     seconds: Any = replace(costed, parts=parts).at(size).total_s
     total = float(seconds.max() if is_array(seconds) else seconds)
     alike = not is_array(seconds) or bool(seconds.min() == seconds.max())
@@ -97,8 +99,10 @@ def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[A
 
 def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[float]:
     """Where all ranks do alike and so wait for the slow one: as if every port had its share. Uplinks keep theirs."""
-    levels, peers = (tuple(level._replace(eta_beta=level.eta_beta * share) for level in several)
-                     for several in (run.reach.levels, run.reach.peer_levels))  # fmt: skip
+    levels, peers = (
+        tuple(level._replace(eta_beta=level.eta_beta * share) for level in several)
+        for several in (run.reach.levels, run.reach.peer_levels)
+    )
     slow = parts_of(run.row, run.group, replace(run.reach, levels=levels, peer_levels=peers), readings)
     before, after = ([part.cost.n_beta / part.cost.effective_Bps for part in parts] for parts in (run.parts, slow))
     if len(before) != len(after):
