@@ -128,7 +128,7 @@ class PriceList(Result):
 class Breakdown(Result):
     """Where the time of one schedule goes, beside the flat baselines."""
 
-    subject: ClassVar[str] = "breakdown"
+    subject: ClassVar[str] = "price"
     price: Price
     baselines: tuple[AlgorithmEstimate, ...]
 
@@ -176,7 +176,7 @@ class Crossover(Result):
     ``picks``: the library's own choices, if its cost model is known.
     """
 
-    subject: ClassVar[str] = "crossover"
+    subject: ClassVar[str] = "explain"
     fabric: str
     primitive: Primitive
     group: GroupPlacement

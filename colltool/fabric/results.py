@@ -290,7 +290,7 @@ class FabricShown(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricDrawn(Result):
-    subject: ClassVar[str] = "fabric_draw"
+    subject: ClassVar[str] = "fabric"
     fabric: Fabric
     facts: FabricFacts
 
@@ -306,7 +306,7 @@ class FabricDrawn(Result):
 class FabricSized(Result):
     """A Clos sized for so many endpoints of so many ports."""
 
-    subject: ClassVar[str] = "fabric_size"
+    subject: ClassVar[str] = "fabric_parts"
     endpoints: int
     ports_per_endpoint: int
     plan: ClosPlan
@@ -319,5 +319,5 @@ class FabricSized(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricsChecked(Result):
-    subject: ClassVar[str] = "fabric_check"
+    subject: ClassVar[str] = "job"
     checks: tuple[CheckedFabric, ...]

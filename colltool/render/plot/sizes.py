@@ -11,7 +11,7 @@ from colltool.base.formatting import format_bytes, title_size
 from colltool.estimate.results import AlgorithmPair, Crossover
 from colltool.render.plot.chart import NAMES_WIDE, Chart, Key, Panel, colour_of
 from colltool.render.plot.style import DARK_TEXT, letter, letters, log_scale, text_on, wrapped
-from colltool.render.views.crossover import crossover_title, library_title
+from colltool.render.views.explain import crossover_title, library_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
