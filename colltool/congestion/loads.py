@@ -64,25 +64,15 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
             raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
         levels, sizing = able.classes, able.sizing
         rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
-        boundaries = [
+        borders = [
             LevelBoundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
             for below, above in pairwise(levels)
         ]
         alphas = [level.alpha_s for level in levels]
-        out.append(
-            links_of(
-                able.joined_by,
-                ranks,
-                inside,
-                size,
-                tier.name,
-                rate,
-                axes=able.axes,
-                alphas_s=alphas,
-                boundaries=boundaries,
-                rails=rails,
-            )
+        model = links_of(
+            able.joined_by, ranks, inside, size, tier.name, rate, axes=able.axes, alphas_s=alphas, boundaries=borders, rails=rails
         )
+        out.append(model)
         inside *= size
     return out
 

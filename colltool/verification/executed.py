@@ -58,19 +58,9 @@ class TimedLinks(Network):
                 uplinks = members * inside * span.occupancy.ports(below.group) * rate / above.oversubscription
                 boundaries.append(LevelBoundary(below.name, members, uplinks))
             endpoints = -(-nodes // inside) if k == len(placed.spans) - 1 else span.endpoints
-            tiers.append(
-                links_of(
-                    tier.joined_by,
-                    nodes,
-                    inside,
-                    endpoints,
-                    "",
-                    rate,
-                    axes=groups[k].axes if groups else (),
-                    alphas_s=[one.alpha_s for one in tier.classes],
-                    boundaries=boundaries,
-                )
-            )
+            axes, alphas = groups[k].axes if groups else (), [one.alpha_s for one in tier.classes]
+            made = links_of(tier.joined_by, nodes, inside, endpoints, "", rate, axes=axes, alphas_s=alphas, boundaries=boundaries)
+            tiers.append(made)
         super().__init__(*tiers)
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
