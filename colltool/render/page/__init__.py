@@ -14,9 +14,9 @@ from colltool.render.dispatch import blocks
 from colltool.render.html import bare
 from colltool.render.plot import need_matplotlib
 from colltool.render.plot.page import Letters, page_svg
-from colltool.render.summary import headlines, report_title
 from colltool.render.text import fitting
 from colltool.render.view import described
+from colltool.render.views.report import headlines, report_title
 
 if TYPE_CHECKING:
     from colltool.analysis.report import Report, ReportEntry, ReportSection
