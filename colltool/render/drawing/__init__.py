@@ -9,11 +9,11 @@ from colltool.algorithms.group import JoinedBy
 from colltool.base.errors import printable
 from colltool.base.formatting import counted, format_time
 from colltool.fabric.model import Fabric
+from colltool.render.dispatch import described, on_fabric
 from colltool.render.drawing.diagram import TierDiagram, alternative_text, diagrams, fact_texts, kind_text, most_text, place_text
 from colltool.render.drawing.direct import draw_lattice, draw_pairs, drawn_lattice, drawn_pairs, zoom
 from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
 from colltool.render.drawing.switches import draw_switches, switch_tree_of
-from colltool.render.view import described, on_fabric
 
 Draw = Callable[[Canvas, TierDiagram, Area, Area], tuple[float, Focus]]
 """Draws a tier, given the areas for its texts and its drawing; returns where both end, and the endpoint to zoom into."""

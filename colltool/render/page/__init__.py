@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from colltool import __version__
 from colltool.base.errors import ColltoolError, printable
 from colltool.render.blocks import Block, Lines, Table
-from colltool.render.dispatch import blocks
+from colltool.render.dispatch import blocks, described
 from colltool.render.html import bare
 from colltool.render.plot import need_matplotlib
 from colltool.render.plot.page import Letters, page_svg
 from colltool.render.text import fitting
-from colltool.render.view import described
 from colltool.render.views.report import headlines, report_title
 
 if TYPE_CHECKING:

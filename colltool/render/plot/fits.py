@@ -12,6 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
 from colltool.calibration.results import Calibration
 from colltool.diagnosis.results import Diagnosis, SeriesHealth, Validation
+from colltool.render.dispatch import on_fabric
 from colltool.render.plot.chart import Chart, Panel
 from colltool.render.plot.series import (
     MAX_PANELS,
@@ -24,7 +25,6 @@ from colltool.render.plot.series import (
     judged_panels,
 )
 from colltool.render.plot.style import DASHES, INK, LINE, MARKS, PAPER, PENS, SOFT, Dash, first_of_three, letters
-from colltool.render.view import on_fabric
 from colltool.render.views.doctor import verdict
 
 if TYPE_CHECKING:

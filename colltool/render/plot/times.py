@@ -9,10 +9,10 @@ from colltool.analysis.jobs import Plans
 from colltool.base.formatting import format_bytes, format_factor, format_time, percent, size_text
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown
+from colltool.render.dispatch import on_fabric
 from colltool.render.estimates import heading
 from colltool.render.plot.chart import ACROSS, GREY, Bar, BarPiece, Chart, Key, bars_panel, colour_of, hatch_of
 from colltool.render.plot.style import COLOURS, letter
-from colltool.render.view import on_fabric
 from colltool.render.views.doctor import trace_title
 from colltool.render.views.doctor import trace_verdict as judged
 from colltool.render.views.plan import plan_title
