@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import nan
 from typing import Literal, NamedTuple
 
 from colltool.base.formatting import percent
-from colltool.calibration.results import Calibration, FittedSeries
+from colltool.calibration.results import Calibration
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.measurements.series import Point, Series
 
@@ -37,10 +38,9 @@ class PlotPoint(NamedTuple):
 
 
 class SeriesCurve(NamedTuple):
-    """A series; ``name`` tells it from the others of its collective, ``law`` names the algorithms of its model."""
+    """``name`` tells a series from the others of its collective, ``law`` names the algorithms of its model."""
 
-    collective: str
-    ranks: int
+    series: Series
     name: str
     law: str
     mape: float
@@ -55,86 +55,84 @@ class SizePanel(NamedTuple):
 
 
 def calibration_panels(result: Calibration, what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
-    extras = _extras([one.series for one in result.series])
-    return _panels([_fitted_curve(one, extra, what) for one, extra in zip(result.series, extras, strict=True)], most)
+    curves = []
+    for one, extra in zip(result.series, _extras([one.series for one in result.series]), strict=True):
+        rows = {row.bytes: Modelled(row.fitted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.residuals}
+        reasons = {row.bytes: "no reason given" for row in one.residuals if not row.used}
+        reasons |= {skipped.bytes: skipped.reason for skipped in one.left_out}
+        spots = tuple(_spot(one.series, point, rows, reasons, what) for point in one.series.points)
+        curves.append(SeriesCurve(one.series, one.series.who + extra, " + ".join(one.algorithms), one.mape, one.worst, spots))
+    return _panels(curves, most)
 
 
 def judged_panels(judged: Sequence[ValidatedSeries], what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
-    extras = _extras([one.series for one in judged])
-    return _panels([_checked_curve(one, extra, what) for one, extra in zip(judged, extras, strict=True)], most)
-
-
-def _fitted_curve(one: FittedSeries, extra: str, what: What) -> SeriesCurve:
-    rows = {row.bytes: Modelled(row.fitted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.residuals}
-    unused = {row.bytes: "no reason given" for row in one.residuals if not row.used}
-    reasons = unused | {skipped.bytes: skipped.reason for skipped in one.left_out}
-    law = " + ".join(one.algorithms)
-    return SeriesCurve(*_names(one.series, extra), law, one.mape, one.worst, _spots(one.series, rows, reasons, what))
-
-
-def _checked_curve(one: ValidatedSeries, extra: str, what: What) -> SeriesCurve:
-    rows = {row.bytes: Modelled(row.predicted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.points}
-    law = ", ".join(dict.fromkeys(row.algorithm for row in one.points))
-    return SeriesCurve(*_names(one.series, extra), law, one.mape, one.worst, _spots(one.series, rows, {}, what))
+    curves = []
+    for one, extra in zip(judged, _extras([one.series for one in judged]), strict=True):
+        rows = {row.bytes: Modelled(row.predicted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.points}
+        law = ", ".join(dict.fromkeys(row.algorithm for row in one.points))
+        spots = tuple(_spot(one.series, point, rows, {}, what) for point in one.series.points)
+        curves.append(SeriesCurve(one.series, one.series.who + extra, law, one.mape, one.worst, spots))
+    return _panels(curves, most)
 
 
 def _law(algorithm: str, protocol: str) -> str:
     return f"{algorithm}, {protocol}" if protocol else algorithm
 
 
-def _spots(series: Series, rows: Mapping[float, Modelled], reasons: Mapping[float, str], what: What) -> tuple[PlotPoint, ...]:
-    return tuple(_spot(series, point, rows.get(point.bytes), reasons.get(point.bytes, ""), what) for point in series.points)
-
-
-def _spot(series: Series, point: Point, row: Modelled | None, reason: str, what: What) -> PlotPoint:
+def _spot(series: Series, point: Point, rows: Mapping[float, Modelled], reasons: Mapping[float, str], what: What) -> PlotPoint:
     def value(seconds: float) -> float:
         return seconds if what == "time" else series.busbw_Bps(point, seconds)
 
+    row, reason = rows.get(point.bytes), reasons.get(point.bytes, "")
     low, high = sorted((value(point.low_s), value(point.high_s)))
-    model = value(row.seconds) if row else float("nan")
-    left_out = reason if row else reason or "no model at this size"
-    measured = value(point.seconds)
-    return PlotPoint(bytes=point.bytes, measured=measured, low=low, high=high, row=row, model=model, left_out=left_out)
-
-
-def _names(series: Series, extra: str) -> tuple[str, int, str]:
-    return series.primitive.spoken, series.ranks, series.who + extra
+    return PlotPoint(
+        bytes=point.bytes,
+        measured=value(point.seconds),
+        low=low,
+        high=high,
+        row=row,
+        model=value(row.seconds) if row else nan,
+        left_out=reason if row else reason or "no model at this size",
+    )
 
 
 def _extras(all_series: Sequence[Series]) -> list[str]:
+    """For series of one title, what tells them apart."""
     extras = []
     for series in all_series:
-        twins = [other for other in all_series if other.title == series.title]
-        marks = zip(*((one.library, one.version, one.dtype, " ".join(one.files)) for one in twins), strict=True)
-        own = (series.library, series.version, series.dtype, " ".join(series.files))
-        extras.append("".join(f", {mark}" for mark, column in zip(own, marks, strict=True) if mark and len(set(column)) > 1))
+        twins = [_marks(other) for other in all_series if other.title == series.title]
+        several = zip(_marks(series), zip(*twins, strict=True), strict=True)
+        extras.append("".join(f", {mark}" for mark, column in several if mark and len(set(column)) > 1))
     return extras
+
+
+def _marks(series: Series) -> tuple[str, ...]:
+    return series.library, series.version, series.dtype, " ".join(series.files)
 
 
 def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
     if len(curves) <= most:
         return tuple(_panel((curve,)) for curve in curves)
-    collectives = [tuple(one for one in curves if one.collective == name) for name in every(one.collective for one in curves)]
+    collectives: dict[str, tuple[SeriesCurve, ...]] = {}
+    for curve in curves:
+        name = curve.series.primitive.spoken
+        collectives[name] = (*collectives.get(name, ()), curve)
     size = MAX_CURVES
-    while sum(-(-len(group) // size) for group in collectives) > max(most, len(collectives)):
+    while sum(-(-len(group) // size) for group in collectives.values()) > max(most, len(collectives)):
         size += 1
-    return tuple(_panel(group[i : i + size]) for group in collectives for i in range(0, len(group), size))
+    return tuple(_panel(group[i : i + size]) for group in collectives.values() for i in range(0, len(group), size))
 
 
 def _panel(curves: tuple[SeriesCurve, ...]) -> SizePanel:
-    ranks = sorted({curve.ranks for curve in curves})
-    name = curves[0].name if len(curves) == 1 else f"{' to '.join(every((str(ranks[0]), str(ranks[-1]))))} ranks"
+    ranks = [curve.series.ranks for curve in curves]
+    name = curves[0].name if len(curves) == 1 else f"{' to '.join(every((str(min(ranks)), str(max(ranks)))))} ranks"
+    errors = "no point has a model"
+    if modelled := [curve for curve in curves if any(spot.row and not spot.left_out for spot in curve.spots)]:
+        means = [curve.mape for curve in modelled]
+        worst = max((curve.worst for curve in modelled), key=abs)
+        errors = f"mean error {' to '.join(every(map(percent, (min(means), max(means)))))}, worst {percent(worst, sign='+')}"
     laws = ", ".join(every(curve.law for curve in curves))
-    return SizePanel(f"{curves[0].collective}, {name}", f"{_errors(curves)}; {laws}", curves)
-
-
-def _errors(curves: Sequence[SeriesCurve]) -> str:
-    modelled = [curve for curve in curves if any(spot.row and not spot.left_out for spot in curve.spots)]
-    if not modelled:
-        return "no point has a model"
-    means = sorted(curve.mape for curve in modelled)
-    mean = " to ".join(every((percent(means[0]), percent(means[-1]))))
-    return f"mean error {mean}, worst {percent(max((curve.worst for curve in modelled), key=abs), sign='+')}"
+    return SizePanel(f"{curves[0].series.primitive.spoken}, {name}", f"{errors}; {laws}", curves)
 
 
 def every(items: Iterable[str]) -> list[str]:
