@@ -20,7 +20,7 @@ from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validati
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point, Series
 from colltool.render.plot import chart_of, check_plot, drawn, page_svg, picture
-from colltool.render.plot.series import What, calibration_panels, judged_panels
+from colltool.render.plot.fits import What, calibration_panels, judged_panels
 
 SIZES = [2.0**power for power in range(10, 29, 2)]
 LAWS = [("ring", "LL"), ("ring", "LL128"), ("in-network", "Simple")]
