@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -147,22 +147,3 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
         if name not in names:
             names.append(name)
     return by_text
-
-
-class TextLine(NamedTuple):
-    title: str
-    line: str
-
-
-_LINE = (label("title", "title"), label("line", "line"))
-
-
-def lines_table(parts: Iterable[Block]) -> Table:
-    """Lists as a table, for the CSV of results without a table."""
-    return Table(_LINE, tuple(_each_line(parts)))
-
-
-def _each_line(parts: Iterable[Block]) -> Iterator[TextLine]:
-    for part in parts:
-        if isinstance(part, Lines):
-            yield from (TextLine(part.title, line) for line in [one for one in part.lines if one] or [""])

@@ -62,7 +62,7 @@ def summary(result: Any) -> str:
 
 def fragment(result: Any) -> str:
     """A result as an HTML fragment, for a notebook."""
-    from colltool.render.html import to_fragment
+    from colltool.render.markup import to_fragment
 
     return to_fragment(_for_people(result))
 
@@ -92,11 +92,11 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
         return page(result)
     parts = choose(_for_people(result), names, form)
     if form == "markdown":
-        from colltool.render.markdown import to_markdown
+        from colltool.render.markup import to_markdown
 
         return to_markdown(parts, everything=everything)
     if form == "html":
-        from colltool.render.html import to_html
+        from colltool.render.markup import to_html
 
         return to_html(parts)
     from colltool.render.text import PIPE, PLAIN_WIDTH, to_text

@@ -13,8 +13,7 @@ import pytest
 import colltool
 from colltool import guides
 from colltool.base.errors import ColltoolError
-from colltool.render.guide import to_guide
-from colltool.render.text import Screen
+from colltool.render.text import Screen, to_guide
 
 FOLDER = Path(colltool.__file__).parent / "guides"
 every_topic = pytest.mark.parametrize("topic", guides.TOPICS)

@@ -17,8 +17,7 @@ from colltool.congestion.results import Contention, GroupCost, LinkLoad
 from colltool.render.blocks import Lines, Table, label
 from colltool.render.dispatch import FORMATS, rendered
 from colltool.render.escape import csv_text, html, json_text, markdown
-from colltool.render.html import to_html
-from colltool.render.markdown import to_markdown
+from colltool.render.markup import to_html, to_markdown
 from colltool.render.text import Screen, to_text
 
 NASTY = {

@@ -15,7 +15,7 @@ from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks
 from colltool.render.drawing import fabric_svg
-from colltool.render.html import bare
+from colltool.render.markup import bare
 from colltool.render.plot import Letters, need_matplotlib, page_svg
 from colltool.render.summary import headlines, report_title
 from colltool.render.text import fitting
