@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +13,12 @@ from hypothesis import HealthCheck, settings
 sys.path.append(str(Path(__file__).parent))
 
 from remembered import remembered  # noqa: F401 - a fixture
+
+import colltool.api.arguments  # noqa: F401 - errors speak of options as its table has them
+
+# Hundreds of tests start the program: it is compiled once, not at every start, whatever the machine's environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "repeatable",

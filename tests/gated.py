@@ -15,8 +15,7 @@ from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
 
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import GroupSpec
-from colltool.estimate.placement import every_stride, fits, whole_groups
+from colltool.estimate.placement import GroupSpec, every_stride, fits, whole_groups
 from colltool.fabric.model import Fabric
 
 MOST_RANKS = 4096

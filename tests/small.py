@@ -7,8 +7,7 @@ from typing import Any, get_args
 import yaml
 
 from colltool.base.errors import ManyErrors
-from colltool.definitions.source import scan
-from colltool.definitions.source_map import Source
+from colltool.definitions.source import Source, scan
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, TierBase
 from colltool.fabric.model import Tier as AnyTier

@@ -10,7 +10,7 @@ from small import fabric, star, torus
 
 import colltool
 from colltool.algorithms.group import Axis, Group
-from colltool.algorithms.lattice_paths import busiest_link
+from colltool.algorithms.lattice import busiest_link
 from colltool.base.primitives import AR
 from colltool.schedules.executor import run
 from colltool.schedules.links import Floats

@@ -13,7 +13,7 @@ from small import TOPOLOGIES
 import colltool
 
 PACKAGE = Path(colltool.__file__).parent
-MAX_MODULE_LINES = 300
+MAX_MODULE_LINES = 400
 MAX_BODY_LINES = 40
 MOST_BY_POSITION = 6
 
@@ -49,7 +49,7 @@ LOOKS_UP = {("colltool.base.result", "colltool.render.dispatch"), ("colltool.fab
 ROOMS = {
     "typer": ("colltool.cli",),
     "rich": ("colltool.render", "colltool.cli"),
-    "yaml": ("colltool.definitions.source", "colltool.fabric.write"),
+    "yaml": ("colltool.definitions.source", "colltool.fabric.templates"),
     "pydantic": ("colltool.definitions", "colltool.fabric", "colltool.congestion.layout_file", "colltool.training.files"),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),
@@ -136,7 +136,6 @@ ON_ARRAYS = {
     "colltool.schedules",
     *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "loads", "seats")),
     *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
-    "colltool.verification.on_links",
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
     "colltool.traces.calls",

@@ -9,9 +9,8 @@ import colltool
 from colltool.algorithms.group import Axis
 from colltool.congestion.results import Contention
 from colltool.fabric.load import load_fabric
-from colltool.schedules.lattice_links import LatticeLinks
-from colltool.schedules.links import MeshLinks, SwitchedLinks
-from colltool.schedules.network import Network
+from colltool.schedules.executor import Network
+from colltool.schedules.links import LatticeLinks, MeshLinks, SwitchedLinks
 
 
 def on(fabric: str, *overrides: str, **options: Any) -> Contention:

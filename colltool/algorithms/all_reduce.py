@@ -6,7 +6,7 @@ from math import log2
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 from colltool.algorithms.libraries import kernels_inside, nccl_inside, nccl_links, nccl_rails, nccl_tree
-from colltool.algorithms.references import (
+from colltool.algorithms.registry import (
     CHAN,
     MSCCLPP,
     NCCL_TREES,
@@ -14,12 +14,12 @@ from colltool.algorithms.references import (
     RABENSEIFNER,
     THAKUR_RABENSEIFNER_GROPP,
     TWO_TREES,
+    Caveat,
+    algorithm,
+    textbook_crossover,
 )
-from colltool.algorithms.registry import Caveat, algorithm, textbook_crossover
-from colltool.algorithms.rooted import strides
-from colltool.algorithms.routes import many_sends, to_all
-from colltool.base.cost import Ring, Rounds, Schedule, Terms, Trees, totals  # noqa: F401  (totals: of the examples)
-from colltool.base.primitives import AG, AR, RS, log2_ceil
+from colltool.algorithms.rooted import many_sends, strides, to_all
+from colltool.base.primitives import AG, AR, RS, Ring, Rounds, Schedule, Terms, Trees, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 
 @algorithm(

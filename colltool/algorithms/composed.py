@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, RELAYED, SLICES, ShippedAs
-from colltool.algorithms.references import HAN as HAN_PAPER
-from colltool.algorithms.references import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL
+from colltool.algorithms.registry import HAN as HAN_PAPER
+from colltool.algorithms.registry import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, given
-from colltool.base.quoting import clipped
-from colltool.definitions.overrides import spelt
+from colltool.base.errors import ColltoolError, clipped, given
+from colltool.definitions.reader import spelt
 from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
 
 MOST_VALUES = 10_000

@@ -13,11 +13,9 @@ from typing import Any, Literal, NamedTuple, get_args
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
-from colltool.estimate.best_protocol import under_protocols
-from colltool.estimate.group_spec import GroupSpec
-from colltool.estimate.groups import place
-from colltool.estimate.library_selection import library_of
-from colltool.estimate.validity_range import launch_is_known
+from colltool.estimate.groups import library_of, place
+from colltool.estimate.placement import GroupSpec
+from colltool.estimate.protocols import launch_is_known, under_protocols
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 

@@ -11,11 +11,10 @@ import numpy as np
 from colltool.analysis.grid import Floats, PriceRequest, leading_rows
 from colltool.analysis.grid import winner as fastest_one
 from colltool.base.arrays import first_least
-from colltool.base.progress import followed
-from colltool.estimate.group_spec import GroupSpec
+from colltool.base.result import followed
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
-from colltool.fabric.parameter_ranges import ParameterRange
-from colltool.fabric.variants import with_values
+from colltool.fabric.variants import ParameterRange, with_values
 
 FARTHEST = 100.0  # factor up or down: beyond it the number is another machine's
 POINTS = 401

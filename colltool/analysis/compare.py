@@ -38,13 +38,10 @@ from colltool.analysis.outcomes import (
 )
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
-from colltool.base.result import Result
+from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupSpec, tiers_spanned
-from colltool.estimate.groups import place
-from colltool.estimate.library_selection import library_of
-from colltool.estimate.placement import everybody
+from colltool.estimate.groups import library_of, place
+from colltool.estimate.placement import GroupSpec, everybody, tiers_spanned
 from colltool.fabric.model import Fabric
 
 POINTS = 200  # sizes between the smallest and largest asked for

@@ -14,9 +14,9 @@ from colltool.analysis.outcomes import SAME, launch_felt
 from colltool.analysis.sensitivity import affordable, draws, totals_of
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
-from colltool.fabric.parameter_ranges import ParameterRange
+from colltool.fabric.variants import ParameterRange
 
 TURNED = 0.01
 """Largest share of samples whose outcome a missing launch overhead may turn before the shares are withheld."""

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, either
-from colltool.base.inputs import read_text
+from colltool.base.files import read_text
 from colltool.base.result import Result
 
 _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "tier", "level", "label", "a", "b", "name", "where")

@@ -15,14 +15,13 @@ from colltool.analysis.basis import PointTimes
 from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError, given, said, taken_from
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
-from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.base.result import followed
+from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import best_protocol
 from colltool.estimate.candidates import Candidates, by_title
-from colltool.estimate.curve import NO_SOFTWARE_TIME
-from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
+from colltool.estimate.placement import GroupSpec
+from colltool.estimate.protocols import best_protocol
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Place, differences, with_values
 

@@ -11,10 +11,9 @@ from colltool.analysis.basis import BasisDifference, basis_differences, basis_of
 from colltool.base.formatting import told_apart
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
-from colltool.fabric.bill import Cost, cost_of
 from colltool.fabric.model import Fabric
-from colltool.fabric.parameter_ranges import ParameterRange
-from colltool.fabric.variants import Place, with_values
+from colltool.fabric.properties import Cost, cost_of
+from colltool.fabric.variants import ParameterRange, Place, with_values
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.job import Job
 from colltool.training.job_placement import job_slice

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 from colltool.analysis.basis import LAUNCH_SHARE, PointTimes
 from colltool.analysis.grid import Cell, PriceRequest, point_of, winner
 from colltool.base.primitives import Primitive
-from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import PlacedGroup, Span, place
 from colltool.estimate.path_classes import tier_paths
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 

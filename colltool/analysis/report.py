@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.fabric.provenance import Provenance
+from colltool.fabric.variants import Provenance
 
 
 class ReportEntry(NamedTuple):

@@ -15,16 +15,13 @@ from colltool.analysis.break_even import MANY, BreakEven, at_both_ends, break_ev
 from colltool.analysis.grid import BLOCK, Floats, PriceRequest, leading_rows, winner
 from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
-from colltool.base.result import Result
+from colltool.base.result import Result, followed
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupPlacement, GroupSpec
-from colltool.estimate.groups import place
-from colltool.estimate.library_selection import library_of
+from colltool.estimate.groups import library_of, place
+from colltool.estimate.placement import GroupPlacement, GroupSpec
 from colltool.fabric.model import Fabric
-from colltool.fabric.parameter_ranges import ParameterRange
-from colltool.fabric.variants import Place, with_values
+from colltool.fabric.variants import ParameterRange, Place, with_values
 
 SAMPLES, SEED = 100_000, 1
 MOST_DRAWN = 10_000_000  # numbers times samples: draws take 80 MB, pricing seconds

@@ -15,10 +15,8 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupSpec
-from colltool.estimate.groups import place
-from colltool.estimate.library_selection import library_of
-from colltool.estimate.placement import everybody
+from colltool.estimate.groups import library_of, place
+from colltool.estimate.placement import GroupSpec, everybody
 from colltool.fabric.model import Fabric
 
 CLOSE = 0.20  # default contention is no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)

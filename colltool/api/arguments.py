@@ -6,13 +6,14 @@ A public function reads a value of Python with :mod:`colltool.api.values`; the c
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar
 
+from colltool.base.errors import OPTIONS, options_of
 from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
-    from colltool.base.cost import Pipelining
+    from colltool.base.primitives import Pipelining
 
 AnyShape = str | Sequence[int]
 Kind = Literal["text", "flag", "count", "number", "share", "shape", "word"]
@@ -24,17 +25,19 @@ MOST_ROWS = 10**6
 """More than any output has."""
 ABOVE_ZERO = 5e-324
 LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
+FORMATS = ("table", "json", "csv", "markdown", "html")
 
 
 class Argument(NamedTuple):
     """An argument.
 
     Args:
-        flags: the options that give it, ``--ranks -n``; empty where it stands by its place.
+        flags: the options that give it, ``--ranks -n``, last the one that sentences put before a value; empty where it stands by
+            its place.
         metavar, help: what the help says of it, with the default where it is not given.
         kind: how text is read.
         least, most: of a count, both allowed.
-        words: all that it may be.
+        words: all that it may be; of a count, what stands for the most.
         offers: what a shell completes it with: a function of :mod:`colltool.cli.completion`.
         hint: of a count, what to type in place of a list; of a share, an example.
         python: its name in Python, where the row goes by another.
@@ -52,19 +55,32 @@ class Argument(NamedTuple):
     python: str = ""
 
 
-_JOB = "A job file, or the name of a shipped one."
-_LOGS = "nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV."
 _ONE_COUNT = "one number of ranks a call, and a call for each; export nccl-tuner takes several"
+COUNTS = "Numbers of ranks: 8,64, or 8-64 (doubled), or 8-64+8 (in steps)."
 
 ARGUMENTS = {
     # what is asked
     "primitive": Argument("", "PRIM", "ar, ag, rs, a2a, bc, reduce, p2p, or the long name.", offers="primitive"),
-    "primitives": Argument("", "PRIM,...", "ar, ag, rs, a2a, bc, reduce, p2p; several with commas.", offers="primitive"),
+    "primitives": Argument("-p --primitive", "PRIM,...", "ar, ag, rs, a2a, bc, reduce, p2p.", offers="primitive"),
     "fabric": Argument("--fabric -f", "FABRIC", "A fabric file, or the name of a shipped one.", offers="fabric"),
     "overrides": Argument("--set", "KEY=VALUE", "Override a value of the fabric; repeatable.", offers="set"),
     "ranks": Argument(
         "--ranks -n", "N", "Ranks in the group, innermost domains first. [default: all of the fabric]", "count",
         offers="ranks", hint=_ONE_COUNT,
+    ),
+    "rank_counts": Argument("--ranks -n", "N,...", f"{COUNTS} [default: all of each fabric]", offers="ranks", python="ranks"),
+    "log_ranks": Argument(
+        "--ranks -n", "N", "Ranks, for logs that do not say (OSU).", "count", offers="ranks",
+        hint="one number for all logs of a call", python="ranks",
+    ),
+    "job_ranks": Argument(
+        "--ranks -n", "N", "Ranks of the job. [default: those of its layout, else all of the fabric]", "count", 1,
+        hint="one number of ranks a call", python="ranks",
+    ),
+    "page_ranks": Argument(
+        "--ranks -n", "N",
+        "Looked at closely, of the job, and of logs that do not say. [default: all of the smallest fabric]", "count",
+        offers="ranks", hint="one number of ranks a page", python="ranks",
     ),
     "stride": Argument(
         "--stride", "K", "Every K-th rank; the groups in between run at the same time.", "count", offers="stride"
@@ -75,8 +91,8 @@ ARGUMENTS = {
     ),
     "size": Argument("--size -M", "SIZE", "Bytes per rank, as in nccl-tests: 16MB, 16MiB."),
     "sizes": Argument("--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]"),
-    "algorithm": Argument("--algorithm -a", "NAME", offers="algorithm"),
-    "algorithms": Argument("--algorithm -a", "NAME,...", "Only these, comma-separated.", offers="algorithm"),
+    "algorithm": Argument("-a --algorithm", "NAME", offers="algorithm"),
+    "algorithms": Argument("-a --algorithm", "NAME,...", "Only these, comma-separated.", offers="algorithm"),
     "library": Argument(
         "--library", "|".join(LIBRARIES), "Consider only what this library implements. [default: the fabric's own, else all]",
         words=LIBRARIES,
@@ -88,6 +104,9 @@ ARGUMENTS = {
     "top": Argument("--top", "K", "Only the K fastest.", "count", 1, MOST_ROWS),
     # many prices
     "vary": Argument("--vary", "KEY=V1,V2", "Values of a key of the fabric; repeatable."),
+    "pivot": Argument("--pivot", help="Tables of two axes that show this.", kind="word", words=("busbw", "total", "algorithm")),
+    "rows": Argument("--rows", "AXIS", "The axis down: fabric, ranks, bytes or a KEY."),
+    "cols": Argument("--cols", "AXIS", "The axis across."),
     "limit": Argument("--limit", "CELLS", "The most cells. [default: 100000]", "count", 1, 10**7),
     "samples": Argument("--samples", "K", "Draws of all numbers at once.", "count", 1, 10**6),
     "seed": Argument("--seed", "K", "Of the draws.", "count", 0, 10**9),
@@ -98,11 +117,14 @@ ARGUMENTS = {
         "--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.", kind="flag"
     ),
     "values": Argument("--values", help="With --trace: on small numbers; on 4 ranks they add up to 10 26 18 34.", kind="flag"),
+    "check": Argument("--check", "FILE", "Compare with this JSON output of an earlier run; exit 1 where a price moved."),
+    "old": Argument("", "OLD", "A JSON output of colltool."),
+    "new": Argument("", "NEW", "A later output of the same command."),
     "rtol": Argument(
         "--rtol", "SHARE", "Relative change that counts as none: 1%, 0.01. [default: 1e-6]", "share", 0, hint="1% or 0.01"
     ),
     # measurements
-    "logs": Argument("", "LOG...", _LOGS),
+    "logs": Argument("", "LOG...", "nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV."),
     "collective": Argument("--collective", "PRIM", "For logs that do not say.", offers="primitive", python="primitive"),
     "nodes": Argument("--nodes", "N", "Nodes of the ranks, for logs that do not say.", "count"),
     "in_place": Argument("--in-place", help="The in-place half of nccl-tests' tables.", kind="flag"),
@@ -120,15 +142,23 @@ ARGUMENTS = {
     "placed": Argument(
         "--map", "block|cyclic|FILE", "How ranks sit on hosts; a file lists the fabric's rank or host of each."
     ),
+    "calls": Argument("--calls", "FILE", "Write the calls of a step as a job, for colltool plan on another fabric."),
     # jobs
-    "job": Argument("", "JOB", _JOB, offers="job"),
+    "job": Argument("--job", "JOB", "A job file, or the name of a shipped one.", offers="job"),
     "job_overrides": Argument("--job-set", "KEY=VALUE", "Override a value of the job; repeatable."),
     "links": Argument(
         "--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.", kind="flag"
     ),
+    "search": Argument(
+        "--search", help="Price every layout that fills the ranks and fits the memory; the best first.", kind="flag"
+    ),
     "keep": Argument(
         "--keep", "KEY=VALUE",
         "Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute; repeatable.", offers="keep",
+    ),
+    "layouts": Argument(
+        "--top", "K|all", "So many layouts of a search. [default: 10]", "count", 1, MOST_ROWS, words=("all",),
+        hint="one number, or all", python="top",
     ),
     # layouts
     "layout": Argument("--layout", "FILE", "A layout file: groups, what each runs, a map."),
@@ -141,7 +171,10 @@ ARGUMENTS = {
     "hot": Argument("--hot", "X[@MEMBER,..]", "Hot destinations get X times the mean; default: the first member."),
     "zipf": Argument("--zipf", "S", "Destination k gets a share like (k+1)^-S.", "number"),
     "per_link": Argument("--per-link", help="Every loaded link, not only the hottest.", kind="flag"),
-    # the size of a network
+    "as_eta": Argument("--as-eta", help="Print the eta to put in the fabric file.", kind="flag"),
+    # a fabric file, and the size of a network
+    "source": Argument("--from", "FABRIC", "Start from this one.", offers="fabric"),
+    "tiers": Argument("--tiers", "TIER,...", "NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA each, innermost first."),
     "endpoints": Argument("--endpoints", "E", "What it joins: GPUs or nodes.", "count", 1),
     "radix": Argument("--radix", "R", "Ports of a switch.", "count", 1),
     "fat_tree": Argument("--fat-tree", "K", "The k-ary fat-tree of k^3/4 endpoints instead.", "count", 1),
@@ -158,7 +191,30 @@ ARGUMENTS = {
         "One price: currency=USD, switch=30000 (or switch.price, switch.draws=1.7kW), cable, optic, nic, power=0.1/kWh.",
         python="overrides",
     ),
+    # for other programs
+    "channels": Argument(
+        "--channels", "N", "Channels of every row; NVLS has a limit of its own. [default: what NCCL takes]", "count"
+    ),
+    "env": Argument("--env", help="Print NCCL_ALGO instead: algorithms without sizes.", kind="flag"),
+    "ideal": Argument("--ideal", help="Without contention: every eta is 1.", kind="flag"),
+    # what is written
+    "form": Argument(
+        "--format", help="How to write the result. [default: table, or by the suffix of -o]", kind="word", words=FORMATS,
+        python="format",
+    ),
+    "output": Argument("-o --output", "FILE", "Write to this file instead of the terminal; - is the terminal."),
+    "columns": Argument("--columns", "A,B,...", "Columns of tables and CSV, in this order: keys or titles."),
+    "everything": Argument(
+        "-v --all", help="Every row, column and note; the default view shows what matters most.", kind="flag"
+    ),
+    "plot": Argument("--plot", "FILE", "Draw it: .png, .svg or .pdf; needs matplotlib."),
+    "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
+    "files": Argument("", "FILE..."),
+    "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
+    "no_pager": Argument("--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"),
 }  # fmt: skip
+ARGUMENTS |= {"fabrics": ARGUMENTS["fabric"], "hot_members": ARGUMENTS["hot"]}
+OPTIONS.update({name: row.flags.split() or [row.metavar.rstrip("."), ""] for name, row in ARGUMENTS.items()})
 
 
 class Options(TypedDict, total=False):
@@ -187,8 +243,7 @@ def with_options(function: Function) -> Function:
     from inspect import Parameter, signature
 
     usual = {"stride": 1, "alone": False, "shape": None, "library": None, "readings": None, **Readings._field_defaults}
-    own = signature(function)
-    *named, _ = own.parameters.values()
+    *named, _ = (own := signature(function)).parameters.values()
     spread = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=usual[name], annotation=kind.__forward_arg__)
         for name, kind in Options.__annotations__.items()
@@ -222,13 +277,10 @@ def command_line(
     unusual = {name: value for name, value in (readings or Readings())._asdict().items() if value != usual[name]}
     every = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **unusual}
     files = (f"./{one}" if one.startswith("-") else one for one in arguments)
-    return shlex.join(["colltool", *command.split(), *files, *_options(every)])
-
-
-def _options(values: Mapping[str, Any]) -> Iterator[str]:
-    for argument, value in values.items():
-        several = value if isinstance(value, list | tuple) else () if value is None else (value,)
-        for one in several:
-            yield row.flags.split()[-1] if (row := ARGUMENTS.get(argument)) and row.flags else f"--{argument.replace('_', '-')}"
-            if one is not True:
-                yield str(one)
+    given = [
+        word
+        for argument, value in every.items()
+        for one in (value if isinstance(value, list | tuple) else () if value is None else (value,))
+        for word in (options_of(argument)[-1], *(() if one is True else (str(one),)))
+    ]
+    return shlex.join(["colltool", *command.split(), *files, *given])

@@ -10,9 +10,9 @@ from colltool.api.arguments import Options, with_options
 from colltool.api.fabrics import AnyFabric, columns_of, parsed, question, several_of, wheres
 from colltool.api.values import AnyPath, count_of, each_of, groups_of, names_of, number_of, primitive_of, size_of, vary_of, wrong
 from colltool.base.errors import ColltoolError, called, given
-from colltool.base.inputs import remembering
+from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.definitions.overrides import Overrides
+from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def sensitivity(
     """
     from colltool.analysis.grid import PriceRequest
     from colltool.analysis.sensitivity import sensitivity as run
-    from colltool.fabric.parameter_ranges import ranges_of
+    from colltool.fabric.variants import ranges_of
 
     on = question(fabric, primitive, ranks, options)
     asked = PriceRequest(on.primitive, on.readings, tuple(names_of(algorithms)))
@@ -199,7 +199,7 @@ def compare_sensitivity(
     """
     from colltool.analysis.contest import ContestEntry, contest
     from colltool.analysis.grid import PriceRequest
-    from colltool.fabric.parameter_ranges import names_a_number, parameter_ranges, ranges_of
+    from colltool.fabric.variants import names_a_number, parameter_ranges, ranges_of
 
     on = parsed(ranks, options)
     asked = PriceRequest(primitive_of(primitive), on.readings, tuple(names_of(algorithms)))

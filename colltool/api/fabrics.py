@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import colltool.algorithms  # noqa: F401 - fills the registry
 from colltool.api.arguments import Options
 from colltool.api.values import group_of, is_nothing, primitive_of, text_of, vary_of, wrong
-from colltool.base.errors import ColltoolError, given, nearest, taken_from
+from colltool.base.errors import ColltoolError, clipped, given, nearest, taken_from
 from colltool.base.formatting import told_apart
 from colltool.base.primitives import Primitive
-from colltool.base.quoting import clipped
-from colltool.definitions.overrides import Overrides, texts_of
+from colltool.definitions.reader import Overrides, texts_of
 from colltool.estimate.assumptions import Readings, checked
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.fabric.model import Fabric
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.api.fabrics import AnyFabric, fabric_of, several_of, typed_of, under_library, wheres
 from colltool.api.values import count_of, flag_of, ranks_of, vary_of, wrong
-from colltool.base.inputs import remembering
-from colltool.definitions.overrides import Overrides
+from colltool.base.files import remembering
+from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def plan_sensitivity(
         ColltoolError: a key that names no number, a range upside down, or as :func:`plan`.
     """
     from colltool.analysis.jobs import plan_spread as run
-    from colltool.fabric.parameter_ranges import ranges_of
+    from colltool.fabric.variants import ranges_of
 
     loaded = _job_of(job)
     on = under_library(fabric_of(fabric), library)

@@ -22,10 +22,10 @@ from colltool.api.values import (
     wrong,
 )
 from colltool.base.errors import ColltoolError, given, naming
-from colltool.base.inputs import remembering
+from colltool.base.files import remembering
+from colltool.base.formatting import parse_rate
 from colltool.base.primitives import Primitive
-from colltool.base.units import parse_rate
-from colltool.definitions.overrides import Overrides
+from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import load_fabric
 
@@ -198,8 +198,7 @@ def doctor(
     Raises:
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is not known and no fabric.
     """
-    from colltool.diagnosis.doctor import diagnose
-    from colltool.diagnosis.evidence import Evidence
+    from colltool.diagnosis.doctor import Evidence, diagnose
     from colltool.measurements.series import Measurements
     from colltool.traces.measurements import evidence_of
 

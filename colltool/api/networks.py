@@ -12,7 +12,7 @@ from colltool.api.arguments import AnyShape
 from colltool.api.fabrics import AnyFabric, fabric_of, several_of
 from colltool.api.values import count_of, flag_of, group_of, is_nothing, names_of, primitive_of, size_of, text_of, wrong
 from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.inputs import remembering
+from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.fabric.model import Fabric
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from colltool.congestion.groups import Layout
     from colltool.congestion.results import Contention
-    from colltool.definitions.overrides import Overrides
+    from colltool.definitions.reader import Overrides
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
     from colltool.schedules.trace import Vectors
-    from colltool.verification.results import Verification
+    from colltool.verification.verify import Verification
 
 
 def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
@@ -82,8 +82,8 @@ def size_fabric(
     Raises:
         ColltoolError: neither a fat-tree nor endpoints and radix, more ports than so many levels join, prices without a currency.
     """
-    from colltool.fabric.bill import bill_of_plan
     from colltool.fabric.load import load_prices
+    from colltool.fabric.properties import bill_of_plan
     from colltool.fabric.results import FabricSized
     from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
@@ -253,7 +253,7 @@ def verify(
         values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
 
     Returns:
-        A :class:`colltool.verification.results.Verification`.
+        A :class:`colltool.verification.verify.Verification`.
 
     Raises:
         ColltoolError: a group that does not fit, or nothing of that name runs there.
@@ -271,6 +271,6 @@ def verify(
         for fabric in map(fabric_of, several_of(fabrics))
     ]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
-    from colltool.verification.results import Verification
+    from colltool.verification.verify import Verification
 
     return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)

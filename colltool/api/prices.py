@@ -234,6 +234,6 @@ def explain(
         found = replace(found, entries=tuple(entries))
     if not _is_nccl(loaded):
         return found
-    from colltool.nccl.breakdown import with_estimates
+    from colltool.nccl.nccl_choice import with_estimates
 
     return with_estimates(found, loaded, asked=is_other(asked.library, own))

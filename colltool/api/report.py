@@ -21,10 +21,10 @@ from colltool.api.values import (
     vary_of,
 )
 from colltool.base.errors import ColltoolError, called, given, taken_from
-from colltool.base.inputs import remembering
+from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.base.progress import followed
-from colltool.definitions.overrides import Overrides
+from colltool.base.result import followed
+from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:

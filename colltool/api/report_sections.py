@@ -13,11 +13,10 @@ from colltool.api.fabrics import AnyFabric
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
-from colltool.definitions.overrides import Overrides
+from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.placement import whole_groups
+from colltool.estimate.placement import GroupSpec, whole_groups
 from colltool.fabric.model import Fabric
 from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
 
@@ -229,7 +228,7 @@ def _without_ranks(logs: Sequence[str], said: LogHints) -> bool:
 
 def assumptions(page: Page) -> ReportSection:
     """What the prices rest on, number by number, with where it comes from; of the other fabrics what differs."""
-    from colltool.fabric.provenance import provenance
+    from colltool.fabric.variants import provenance
 
     told = [provenance(one.file) for one in page.columns]
     found = []

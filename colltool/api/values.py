@@ -11,14 +11,12 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from colltool.api.arguments import ARGUMENTS, Argument
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given, naming
-from colltool.base.formatting import Shape
-from colltool.base.primitives import Primitive, parse_primitive
-from colltool.base.units import MAX_SIZE, parse_count, parse_shape, parse_size
+from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size
+from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.estimate.assumptions import Readings, checked
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 
 if TYPE_CHECKING:
     import numpy as np

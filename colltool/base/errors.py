@@ -13,34 +13,54 @@ from contextvars import ContextVar
 from types import EllipsisType
 from typing import Any, Literal
 
+LONGEST = 60
+
+
+def shown(value: Any) -> str:
+    """A value as an error names it: text in quotes, ``true``, ``nothing``, ``a list``."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"'{clipped(value)}'"
+    if isinstance(value, list | tuple | dict):
+        kind = "mapping" if isinstance(value, dict) else "list"
+        return f"a {kind}" if value else f"an empty {kind}"
+    if isinstance(value, int) and abs(value) >= 10**LONGEST:
+        return f"a number of more than {LONGEST} digits"  # repr takes quadratic time, and refuses 5,000 digits
+    if isinstance(value, int | float):
+        return repr(value)
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def clipped(text: str, longest: int = LONGEST) -> str:
+    return printable(text if len(text) <= longest else f"{text[: longest - 3]}...")
+
+
+def printable(text: str) -> str:
+    """Escape control characters, line breaks and lone surrogates."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 EXIT_DONE = 0
+
 EXIT_CHECK_FAILED = 1
+
 EXIT_UNUSABLE = 2
+
 EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
 
-# Arguments whose option is not their Python name with two dashes: the long and the short option.
-_OPTIONS = {
-    "algorithms": ("--algorithm", "--algorithm"),
-    "fabric": ("--fabric", "-f"),
-    "fabrics": ("--fabric", "-f"),
-    "hot_members": ("--hot", "--hot"),
-    "job_overrides": ("--job-set", "--job-set"),
-    "kind": ("--pattern", "--pattern"),
-    "files": ("FILE", ""),
-    "logs": ("LOG", ""),
-    "new": ("NEW", ""),
-    "old": ("OLD", ""),
-    "overrides": ("--set", "--set"),
-    "placed": ("--map", "--map"),
-    "primitive": ("PRIM", ""),
-    "ranks": ("--ranks", "-n"),
-    "size": ("--size", "-M"),
-    "sizes": ("--size", "-M"),
-}
+OPTIONS: dict[str, list[str]] = {}
+"""The options that give an argument, last the one that stands before a value; :mod:`colltool.api.arguments` fills it from its
+table. An argument without a row has its name with two dashes."""
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"  # of private use: no text of a person holds them, no escape shows them
+
 MARKS = _START + _NEXT + _END
+
 """The characters that delimit marks of :func:`given`."""
 
 
@@ -54,13 +74,9 @@ def given(argument: str, value: Any = None, *, text: str = "") -> str:
     return f"{_START}{argument}{_NEXT}{text or _typed(value)}{_NEXT}{_written(value if value is not None else text)}{_END}"
 
 
-def _options(argument: str) -> tuple[str, str]:
-    return _OPTIONS.get(argument, (f"--{argument.replace('_', '-')}",) * 2)
-
-
-def option_of(argument: str) -> str:
-    """The shortest option of an argument: ``-n`` of ranks, ``--job-set`` of job_overrides."""
-    return _options(argument)[1]
+def options_of(argument: str) -> list[str]:
+    """``--ranks``, ``-n``: the last one stands before a value."""
+    return OPTIONS.get(argument) or [f"--{argument.replace('_', '-')}"]
 
 
 def either(*, shell: str, python: str) -> str:
@@ -104,8 +120,8 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
     if audience == "python":
         name = names.get(argument, argument)
         return f"{name}={python}" if values else name
-    long, short = (names[argument],) * 2 if argument in names else _options(argument)
-    return f"{short} {shell}".strip() if values else long
+    options = [names[argument]] if argument in names else options_of(argument)
+    return f"{options[-1]} {shell}".strip() if values else max(options, key=len)
 
 
 def _typed(value: Any) -> str:
@@ -182,7 +198,7 @@ def called(audience: Audience, **names: str) -> Iterator[None]:
 @contextmanager
 def taken_from(**names: str) -> Iterator[None]:
     """Rename an argument in errors for both audiences: ``taken_from(overrides="vary")`` where axes become overrides."""
-    with called("shell", **{name: _options(other)[0] for name, other in names.items()}), called("python", **names):
+    with called("shell", **{name: max(options_of(other), key=len) for name, other in names.items()}), called("python", **names):
         yield
 
 

@@ -9,25 +9,22 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.formatting import format_rate, format_time, percent, size_text, whole_percent
 from colltool.base.primitives import Primitive
-from colltool.base.quoting import clipped
-from colltool.calibration.protocol_identification import notes_on
-from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
+from colltool.calibration.results import Calibration, FittedSeries, Residual
 from colltool.calibration.select import mape, unseen_mape
-from colltool.calibration.serialise import note_intervals, without_cables, without_intervals
+from colltool.calibration.serialise import note_intervals, notes_on, without_cables, without_intervals
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.calibration.tier import SeriesFit, calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.write import fabric_text
+from colltool.fabric.templates import fabric_text
 from colltool.measurements.series import Measurements, Series
 
 _LONGEST_NAME = 64  # as the model has it
-
 _ABSURD = 1.0  # mean relative error beyond which a fit explains nothing
 
 
@@ -42,9 +39,9 @@ class Wanted(NamedTuple):
 
 def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, name: str) -> Calibration:
     """Fit each tier to the series that have it as their outermost one."""
-    if wanted.line_Bps is not None and not MIN_BANDWIDTH_BPS <= wanted.line_Bps <= MAX_BANDWIDTH_BPS:
-        what = f"no port carries {format_rate(wanted.line_Bps)}"
-        raise ColltoolError(what, argument="line_rate", fix="write 450GB/s, 400Gbps")
+    line_Bps = wanted.line_Bps
+    if line_Bps is not None and not MIN_BANDWIDTH_BPS <= line_Bps <= MAX_BANDWIDTH_BPS:
+        raise ColltoolError(f"no port carries {format_rate(line_Bps)}", argument="line_rate", fix="write 450GB/s, 400Gbps")
     if not measurements.series:
         why = "; ".join(f"{one.reason} ({one.where})" for one in measurements.skipped)
         what = f"nothing to fit: the logs hold no usable series{f': {why}' if why else ''}"
@@ -55,28 +52,27 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     fabric = read_fabric(fabric_text(data), "fabric")
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []
-    told: dict[str, list[FittedProtocol]] = {}
     for tier, series in by_tier.items():
         try:
-            own = calibrate_tier(data, tier, series, wanted.algorithms, wanted.line_Bps)
+            fits += calibrate_tier(data, tier, series, wanted.algorithms, line_Bps)
         except np.linalg.LinAlgError as error:  # numbers so far apart that no solver takes them
             what = f"{series[0].title}: no line can be fitted to these times"
             fix = f"check the unit of the times in the logs, and the numbers of {tier} in the fabric"
             raise ColltoolError(what, where=series[0].points[0].where, fix=fix) from error
-        fits += own
-        told[tier] = [one for fit in own for one in fit.protocols]
-    note_intervals(data, told)
+    note_intervals(data, {tier: [one for fit in fits if fit.tier == tier for one in fit.protocols] for tier in by_tier})
     data["name"] = name[:_LONGEST_NAME]
-    fabric = _read_back(data)
+    try:
+        fabric = read_fabric(fabric_text(data), "the calibrated fabric")
+    except ColltoolError as error:
+        first = getattr(error, "problems", [error])[0]
+        raise ColltoolError(f"implausible times: {first.what}", fix="check the unit of the times in the logs") from error
     results = tuple(_result(fabric, fit) for fit in fits)
-    unused = len(measurements.series) - len(results)
-    names = notes_on([(fit.member, [one.name for one in fit.protocols]) for fit in fits])
-    notes = series_notes(results) + names + (line_notes(results, wanted.line_Bps) if wanted.line_Bps else [])
-    notes += [f"{unused} series span other tiers and were left out"] if unused else []
+    notes = series_notes(results) + notes_on([(fit.member, [one.name for one in fit.protocols]) for fit in fits])
+    notes += line_notes(results, line_Bps) if line_Bps else []
+    if unused := len(measurements.series) - len(results):
+        notes.append(f"{unused} series span other tiers and were left out")
     text = fabric_text(data, head(results, notes))
-    return Calibration(
-        fabric=fabric, tier=", ".join(by_tier), series=results, notes=tuple(notes), skipped=measurements.skipped, text=text
-    )
+    return Calibration(fabric, ", ".join(by_tier), results, tuple(notes), measurements.skipped, text)
 
 
 def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict[str, list[Series]]:
@@ -95,49 +91,36 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
     return kept
 
 
-def _read_back(data: dict[str, Any]) -> Fabric:
-    try:
-        return read_fabric(fabric_text(data), "the calibrated fabric")
-    except ColltoolError as error:
-        first = getattr(error, "problems", [error])[0]
-        raise ColltoolError(f"implausible times: {first.what}", fix="check the unit of the times in the logs") from error
-
-
 def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
-    residuals = _residuals(fabric, fit)
-    used = [one.relative_error for one in residuals if one.used]
-    if mape(np.array(used)) > _ABSURD:
-        what = f"{fit.member.series.title}: no alpha-beta curve fits these times, the best is off by more than 100%"
-        raise ColltoolError(
-            what, where=fit.member.series.points[0].where, fix="check that the log is complete and its units are right"
+    series, chosen, residuals = fit.member.series, fit.chosen, []
+    for point, used, best in zip(series.points, fit.member.used, price_series(fabric, series, Readings()).best, strict=True):
+        error = best.seconds / point.seconds - 1
+        residuals.append(
+            Residual(point.bytes, point.seconds, best.seconds, error, best.algorithm, best.protocol, used=bool(used))
         )
+    seen = [one.relative_error for one in residuals if one.used]
+    mean = mape(np.array(seen))
+    if mean > _ABSURD:
+        what = f"{series.title}: no alpha-beta curve fits these times, the best is off by more than 100%"
+        fix = "check that the log is complete and its units are right"
+        raise ColltoolError(what, where=series.points[0].where, fix=fix)
+    unseen = np.append(fit.errors, [one.relative_error for one in residuals if not one.used])
     return FittedSeries(
-        series=fit.member.series,
-        algorithms=fit.chosen.algorithms,
-        confidence=fit.chosen.confidence,
-        candidates=fit.chosen.candidates,
+        series=series,
+        algorithms=chosen.algorithms,
+        confidence=chosen.confidence,
+        candidates=chosen.candidates,
         protocols=fit.protocols,
-        residuals=residuals,
+        residuals=tuple(residuals),
         left_out=fit.left_out,
-        mape=mape(np.array(used)),
-        worst=max(used, key=abs, default=0.0),
-        cv_mape=unseen_mape(np.append(fit.errors, [one.relative_error for one in residuals if not one.used])),
+        mape=mean,
+        worst=max(seen, key=abs, default=0.0),
+        cv_mape=unseen_mape(unseen),
     )
 
 
-def _residuals(fabric: Fabric, fit: SeriesFit) -> tuple[Residual, ...]:
-    series = fit.member.series
-    found = []
-    for point, used, best in zip(series.points, fit.member.used, price_series(fabric, series, Readings()).best, strict=True):
-        error = best.seconds / point.seconds - 1
-        found.append(Residual(point.bytes, point.seconds, best.seconds, error, best.algorithm, best.protocol, used=bool(used)))
-    return tuple(found)
-
-
 _T = TypeVar("_T")
-
 _WIDTH = 118
-
 _LISTED, _FEWEST_LISTED = 300, 3  # sizes whose errors the file's head lists: in all, and per series at least
 _ASTRAY, _ASTRAY_BY = 2.0, 0.03  # by what the written file may do worse than the fit on unseen sizes before a note says so
 
@@ -161,18 +144,14 @@ def series_notes(results: Sequence[FittedSeries]) -> list[str]:
             )
         if len(one.series.points) < 8:
             notes.append(f"{one.series.title}: {len(one.series.points)} sizes only; trust the fit between them, not beyond")
-    return list(dict.fromkeys([*notes, *_reach_notes(results)]))
-
-
-def _reach_notes(results: Sequence[FittedSeries]) -> list[str]:
     sizes = [point.bytes for one in results for point in one.series.points]
     measured = {one.series.primitive for one in results}
     others = ", ".join(primitive.spoken for primitive in Primitive if primitive not in measured)
-    notes = [f"measured from {size_text(min(sizes))} to {size_text(max(sizes))}: prices beyond are extrapolated"]
+    notes.append(f"measured from {size_text(min(sizes))} to {size_text(max(sizes))}: prices beyond are extrapolated")
     notes += [f"not measured, priced with each tier's own numbers: {others}"] if others else []
     if not all(one.series.library for one in results):
         notes.append("the logs do not name their library: NCCL's algorithms are assumed")
-    return notes
+    return list(dict.fromkeys(notes))
 
 
 def line_notes(results: Sequence[FittedSeries], line_Bps: float) -> list[str]:
@@ -204,26 +183,20 @@ def head(results: Sequence[FittedSeries], notes: Sequence[str]) -> list[str]:
     for one in results:
         unseen = f", on unseen sizes {percent(one.cv_mape)}" if one.cv_mape is not None else ""
         lines += ["", f"{one.series.title}: mean {percent(one.mape)}, worst {percent(one.worst, sign='+')}{unseen}"]
-        used = [residual for residual in one.residuals if residual.used]
-        cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in _some(used, most)]
-        lines += [f"  {line}" for line in wrap(", ".join(cells), _WIDTH - 4)] + _rest("  ", used, most)
+        some, rest = _some([residual for residual in one.residuals if residual.used], most)
+        cells = [f"{size_text(r.bytes).replace(' ', '')} {100 * r.relative_error:+.1f}" for r in some]
+        lines += [f"  {line}" for line in [*wrap(", ".join(cells), _WIDTH - 4), *rest]]
         if one.left_out:
-            measured = {r.bytes: r.measured_s for r in one.residuals}
-            lines.append("  off the curve, not in the fit:")
-            lines += [
-                f"    {size_text(left.bytes)} ({format_time(measured[left.bytes])}): {left.reason}"
-                for left in _some(one.left_out, most)
-            ]
-            lines += _rest("    ", one.left_out, most)
+            measured, (far, rest) = {r.bytes: r.measured_s for r in one.residuals}, _some(one.left_out, most)
+            told = [f"{size_text(left.bytes)} ({format_time(measured[left.bytes])}): {left.reason}" for left in far]
+            lines += ["  off the curve, not in the fit:", *(f"    {line}" for line in [*told, *rest])]
     return [*lines, "", *(line for note in notes for line in wrap(note, _WIDTH - 2))]
 
 
-def _some(sizes: Sequence[_T], most: int) -> Sequence[_T]:
-    if len(sizes) <= most:
-        return sizes
-    return [sizes[round(i * (len(sizes) - 1) / (most - 1))] for i in range(most)]
-
-
-def _rest(margin: str, sizes: Sequence[object], most: int) -> list[str]:
+def _some(sizes: Sequence[_T], most: int) -> tuple[Sequence[_T], list[str]]:
+    """At most so many, evenly spread, and a line on the others."""
     left = len(sizes) - most
-    return [f"{margin}and {left} size{'s' * (left > 1)} between these"] if left > 0 else []
+    if left <= 0:
+        return sizes, []
+    some = [sizes[round(i * (len(sizes) - 1) / (most - 1))] for i in range(most)]
+    return some, [f"and {left} size{'s' * (left > 1)} between these"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import combinations
 from typing import NamedTuple
 
 from colltool.algorithms.group import JoinedBy
@@ -13,18 +11,18 @@ from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.registry import algorithms, selectable
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, own_share
+from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import tier_under
 from colltool.estimate.candidates import Candidates, named_candidates
-from colltool.estimate.curve import Curve
 from colltool.estimate.groups import PlacedGroup, Span, flat_group
+from colltool.estimate.protocols import tier_under
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import LogLibrary, Series, log_library
-from colltool.nccl.algorithm_map import spec_of
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
+from colltool.nccl.rules import spec_of
 from colltool.nccl.topology_inputs import hardware_of
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {
@@ -53,8 +51,6 @@ _MPI: dict[Primitive, tuple[str, ...]] = {
 _DIRECT = {AR: ("two-shot", "ring"), AG: ("direct", "ring"), RS: ("direct", "ring"), A2A: ("direct", "pairwise")}
 IN_SWITCH = "in-network"
 
-ONLY_ONE = frozenset({A2A})  # two algorithms that differ in latency alone: their union is just the faster one
-
 
 def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -> tuple[str, ...]:
     """Algorithms to try, likeliest first; some may not run there. ``joined_by`` is of the outermost tier."""
@@ -65,13 +61,6 @@ def tried(primitive: Primitive, library: str, joined_by: JoinedBy, tiers: int) -
     if primitive is A2A and tiers > 1:  # every message to another node is sent by its host: they queue
         return ("pairwise", "direct")
     return tuple(name for name in _NCCL[primitive] if name != "ring" or tiers == 1)  # across nodes NCCL's rings use every NIC
-
-
-def sets(primitive: Primitive, names: tuple[str, ...], *, told_apart: bool) -> list[tuple[str, ...]]:
-    """Single algorithms, then pairs; pairs only if ``told_apart``: over several rank counts or tiers, where two algorithms differ
-    from one with one more protocol."""
-    alone: list[tuple[str, ...]] = [(name,) for name in names]
-    return alone + list(combinations(names, 2)) if told_apart and primitive not in ONLY_ONE else alone
 
 
 _ALPHA_S = 1e-6
@@ -98,7 +87,13 @@ def costs(
     of each other tier by tier name; a tier without one keeps its own numbers."""
     others = [span.tier.bandwidth for span in placed.spans if span.tier.name != tier]
     slow = _FAR_BELOW * min(others, default=1e12)
-    curve = partial(_curve, placed, tier, primitive, algorithm, inner)
+
+    def curve(alpha_s: float, bandwidth_Bps: float) -> Curve:
+        probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
+        spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
+        bare = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
+        return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve
+
     try:
         near = curve(_ALPHA_S, slow)
     except ColltoolError:
@@ -107,20 +102,11 @@ def costs(
     n_alpha, n_beta = (later.a - near.a) / _ALPHA_S, (slower.b - near.b) * slow
     own = own_share(primitive, placed.ranks)
     copies = [protocol.local_copy for name, protocol in inner.items() if name != tier and protocol.local_copy]
-    kept = own / copies[-1] if copies else 0.0
+    shared, kept = (0.0, own / copies[-1]) if copies else (own, 0.0)
     base, per_byte = near.a - n_alpha * _ALPHA_S, near.b - n_beta / slow
     per_byte = per_byte if per_byte > 1e-9 * near.b else 0.0
-    shared = 0.0 if copies else own
     switched = algorithm == IN_SWITCH
     return AlgorithmCosts(algorithm, n_alpha, n_beta, shared, max(base, 0.0), per_byte + kept, switched=switched)
-
-
-def _curve(placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol], alpha_s: float,
-           bandwidth_Bps: float) -> Curve:  # fmt: skip
-    probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
-    spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
-    bare = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
-    return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve
 
 
 def _probed(span: Span, protocol: Protocol | None) -> Span:
@@ -142,15 +128,12 @@ def library_candidates(
     known: LibraryName = log_library(library).in_fabrics or own
     under = replace(placed, fabric=placed.fabric.under(known))
     found = [one.choice.spec for one in Candidates(under, primitive, readings).all(sizes) if one.rank_class == 0]
-    hosts = [] if known == "all" or placed.fabric.library_facts else _between_hosts(placed, primitive, readings, known)
-    return list(dict.fromkeys([*hosts, *found]))
-
-
-def _between_hosts(placed: PlacedGroup, primitive: Primitive, readings: Readings, library: LibraryName) -> list[str]:
-    """Flat schedules that the library runs where every rank is a host of its own."""
-    whole, _ = flat_group(placed, readings)
+    if known == "all" or placed.fabric.library_facts:
+        return list(dict.fromkeys(found))
+    whole, _ = flat_group(placed, readings)  # flat schedules that the library runs where every rank is a host of its own
     rows = [row for row in algorithms(primitive) if row.why_not(whole) is None and selectable(row.status_on(whole))]
-    return [row.name for row in rows if not row.not_run_by(Running(library), whole._replace(scale_out=True))]
+    hosts = [row.name for row in rows if not row.not_run_by(Running(known), whole._replace(scale_out=True))]
+    return list(dict.fromkeys([*hosts, *found]))
 
 
 # From so many bytes a rank on (all-reduce: of the vector; all-to-all: to each peer), for powers of two. MPICH, src/mpi/coll:
@@ -168,9 +151,6 @@ class Authority(NamedTuple):
 
     said: str
     worth: float
-
-
-BY_MPICH = Authority("MPICH's rules pick", 1.2)  # other MPIs have rules of their own
 
 
 class LibraryRun(NamedTuple):
@@ -204,27 +184,19 @@ def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tupl
 
 
 def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
-    primitive, library = series[0].primitive, series[0].library
-    if log_library(library) is LogLibrary.MPI:
-        return _mpich(primitive, series)
-    return _nccl(primitive, series, on) if on and primitive in on[0].constants.algorithms else None
-
-
-def _nccl(primitive: Primitive, series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
-    runs = []
+    primitive, runs = series[0].primitive, []
+    if log_library(series[0].library) is LogLibrary.MPI:
+        if primitive not in _MPICH:
+            return None
+        low, limit, high = _MPICH[primitive]
+        for one in series:
+            most = limit * (one.ranks if primitive is A2A else 1)
+            runs.append(tuple(LibraryRun(high if point.bytes > most else low) for point in one.points))
+        return LibraryRuns(Authority("MPICH's rules pick", 1.2), tuple(runs))  # other MPIs have rules of their own
+    if not on or primitive not in on[0].constants.algorithms:
+        return None
     for hardware, one in zip(on, series, strict=True):
         chosen = picks(hardware, primitive, [max(point.bytes, 1.0) for point in one.points])
         runs.append(tuple(LibraryRun(spec_of(pick.algorithm, primitive, hardware), pick.protocol) for pick in chosen))
     found = LibraryRuns(Authority(f"NCCL {on[0].version}'s own model picks", 1.5), tuple(runs))
     return found if all(found.algorithms) else None  # None if one is not a schedule of ours
-
-
-def _mpich(primitive: Primitive, series: Sequence[Series]) -> LibraryRuns | None:
-    if primitive not in _MPICH:
-        return None
-    low, limit, high = _MPICH[primitive]
-    runs = []
-    for one in series:
-        of_limit = one.ranks if primitive is A2A else 1
-        runs.append(tuple(LibraryRun(high if point.bytes > limit * of_limit else low) for point in one.points))
-    return LibraryRuns(BY_MPICH, tuple(runs))

@@ -1,19 +1,111 @@
 """A lower envelope of lines fitted robustly to measured times, on relative error.
 
 A point takes the least, over components (protocols) and algorithms, of ``offset + x·θ`` with ``θ = (launch overhead, α, 1/BW,
-1/local copy) >= 0`` and ``x = (1, n_α, n_β·M, own share·M)``. Points are assigned and lines refitted in turn, from many starts.
+1/local copy) >= 0`` and ``x = (1, n_α, n_β·M, own share·M)``. Points are assigned and lines refitted in turn, from many starts:
+weighted least squares with a weak prior on α, batched over many weightings. Rows are relative, so residuals are relative errors.
 """
 
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.calibration.least_squares import NOISE, Array, Prior, prior_width, robust, solve
+Array = NDArray[np.float64]
+NOISE = 0.05  # relative measurement noise, against which the prior on α is weighed
+HUBER = 1.5  # residuals beyond this many spreads are weighed down in inverse proportion
+LOOSE = 4.0  # widens both priors where the launch overhead has one too: they share out a sum, and do not move it
+_LEAST_SPREAD = 0.003
+_PASSES = 3
+_MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)  # (.., u, v) -> (.., u + v, v)
+_UPPER = np.triu_indices(4)
+_PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])  # of the matrix's entries in the upper triangle
+_SETS = np.array(list(product((0.0, 1.0), repeat=4)))
+_RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])  # one rank count cannot tell a local copy from 1/BW: prefer 1/BW
+
+
+class Prior(NamedTuple):
+    """What is known before measuring. A known launch overhead is held and α takes the rest; otherwise α is held."""
+
+    alpha_s: float
+    launch_s: float | None = None
+
+    @property
+    def loose(self) -> float:
+        return 1.0 if self.launch_s is None else LOOSE
+
+
+def robust(x: Array, y: Array, mine: NDArray[np.bool_], prior: Prior) -> Array:
+    """θ of every set of rows by iteratively reweighted least squares (Huber weights). Shapes: ``x`` (..., rows, 4), ``y`` (...,
+    rows) with ``x @ θ = y``, ``mine`` (..., sets, rows) selecting at least two rows each; returns (..., sets, 4)."""
+    weight = mine.astype(float)
+    theta = np.zeros((*mine.shape[:-1], 4))
+    mixed = x @ _MIXED
+    products, scale, count = _products(mixed, y), _largest(np.abs(mixed), mine), np.maximum(mine.sum(axis=-1, keepdims=True), 1)
+    for _ in range(_PASSES):
+        theta = _solved(products, scale, weight, prior, prior_width(theta, prior))
+        residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
+        ordered = np.sort(np.where(mine, residual, np.inf), axis=-1)
+        low, high = (np.take_along_axis(ordered, at, axis=-1)[..., 0] for at in ((count - 1) // 2, count // 2))
+        spread = np.maximum(1.4826 * (low + high) / 2, _LEAST_SPREAD)
+        weight = mine * np.minimum(1.0, HUBER * spread[..., None] / np.maximum(residual, 1e-12))
+    return theta
+
+
+def prior_width(theta: Array, prior: Prior) -> Array:
+    """The width of the α prior: the larger of prior and fitted α, so that a large α is not held down."""
+    return np.maximum(prior.alpha_s, theta[..., 1]) * prior.loose
+
+
+def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
+    """θ under every set of weights; shapes as in :func:`robust`, ``width_s`` (..., sets) is the width of the α prior. 1/copy is a
+    part of 1/BW: a rank moves its own share at least as fast as its port carries data."""
+    mixed = x @ _MIXED
+    return _solved(_products(mixed, y), _largest(np.abs(mixed), weight > 0), weight, prior, width_s)
+
+
+def _products(mixed: Array, y: Array) -> Array:
+    """Per-row terms of the normal equations: the upper triangle of xxᵀ, then xy; (..., rows, 14)."""
+    return np.concatenate([mixed[..., _UPPER[0]] * mixed[..., _UPPER[1]], mixed * y[..., None]], axis=-1)
+
+
+def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
+    sums = weight @ products
+    gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
+    right = sums[..., len(_UPPER[0]) :] / scale
+    diagonal = np.einsum("...ii->...i", gram)  # a view
+    diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
+    strength = (NOISE / (width_s * scale[..., 1])) ** 2
+    gram[..., 1, 1] += strength
+    right[..., 1] += strength * prior.alpha_s * scale[..., 1]
+    if prior.launch_s is not None:
+        launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)  # hosts launch nothing: 0 s
+        held = (NOISE / (launch_width_s * scale[..., 0])) ** 2
+        gram[..., 0, 0] += held
+        right[..., 0] += held * prior.launch_s * scale[..., 0]
+    return np.asarray((_non_negative(gram, right) / scale) @ _MIXED.T)
+
+
+def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
+    """Column maxima over each set's rows, 1 where all are 0: (..., sets, 4)."""
+    largest = np.stack([np.where(used, values[..., None, :, i], 0.0).max(axis=-1) for i in range(values.shape[-1])], axis=-1)
+    return np.where(largest > 0, largest, 1.0)
+
+
+def _non_negative(gram: Array, right: Array) -> Array:
+    """Exact minimum of θ'Gθ/2 - r'θ over θ >= 0: the best feasible one of all active sets."""
+    theta = np.linalg.solve(gram, right[..., None])[..., 0]
+    bad = (theta < 0).any(axis=-1)
+    if bad.any():
+        some, aims = gram[bad][:, None], right[bad][:, None]
+        kept = some * _SETS[:, :, None] * _SETS[:, None, :] + np.eye(4) * (1 - _SETS[:, :, None])
+        parts = np.linalg.solve(kept, (aims * _SETS)[..., None])[..., 0]
+        values = np.where((parts >= 0).all(axis=-1), -(aims * parts).sum(axis=-1), np.inf)
+        theta[bad] = parts[np.arange(len(parts)), values.argmin(axis=-1)]
+    return np.asarray(theta)
+
 
 Labels = NDArray[np.intp]
-
 _STARTS = 6
 _FEW_ROUNDS, _ROUNDS = 2, 12
 _HOPEFUL = 6
@@ -50,20 +142,8 @@ class Sample(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A fit: ``theta`` (components, 4); the winning component and algorithm and the fitted seconds of each point."""
-
-    theta: Array
-    component: Labels
-    algorithm: Labels
-    fitted: Array
-
-
-def evaluate(theta: Array, sample: Sample) -> Envelope:
-    return _evaluated(theta[None], sample).one(0)
-
-
-class _Fits(NamedTuple):
-    """Envelopes with their losses, stacked along a leading axis of starts."""
+    """A fit: ``theta`` (components, 4); the winning component and algorithm and the fitted seconds of each point; the loss. Or
+    several, stacked along a leading axis of starts."""
 
     theta: Array
     component: Labels
@@ -71,11 +151,15 @@ class _Fits(NamedTuple):
     fitted: Array
     loss: Array
 
-    def one(self, start: int) -> Envelope:
-        return Envelope(self.theta[start], self.component[start], self.algorithm[start], self.fitted[start])
+    def one(self, start: int) -> "Envelope":
+        return Envelope(*(part[start] for part in self))
 
 
-def _evaluated(theta: Array, sample: Sample) -> _Fits:
+def evaluate(theta: Array, sample: Sample) -> Envelope:
+    return _evaluated(theta[None], sample).one(0)
+
+
+def _evaluated(theta: Array, sample: Sample) -> Envelope:
     starts, components, _ = theta.shape
     algorithms, points, _ = sample.x.shape
     times = np.einsum("anp,scp->scan", sample.x, theta) + sample.offset
@@ -86,7 +170,7 @@ def _evaluated(theta: Array, sample: Sample) -> _Fits:
     loss = np.minimum(np.abs(fitted / sample.seconds - 1), _CLIPPED).mean(axis=1)  # points far off do not steer it
     if sample.unlikely is not None:
         loss = loss + UNLIKELY * sample.unlikely[best % algorithms, np.arange(points)].mean(axis=1)
-    return _Fits(theta, best // algorithms, best % algorithms, fitted, loss)
+    return Envelope(theta, best // algorithms, best % algorithms, fitted, loss)
 
 
 def relative_errors(fit: Envelope, sample: Sample) -> Array:
@@ -124,21 +208,21 @@ def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> list[int]:
     return [int(next(a for a in order if may[a])) for may in allowed]
 
 
-def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Fits:
+def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> Envelope:
     """Refit and reassign every start until it converges; keeps the best seen, since it may cycle."""
     together = max(1, _TOGETHER // len(sample.seconds))
     parts = [
         _refined_together(sample, component[at : at + together], algorithm[at : at + together], rounds)
         for at in range(0, len(component), together)
     ]
-    return _Fits(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    return Envelope(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def _refined_together(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Fits:
+def _refined_together(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> Envelope:
     starts, components = len(component), sample.allowed.shape[0]
     theta = np.zeros((starts, components, 4))
     theta[:, :, 0] = _NEVER
-    best = _Fits(theta, component.copy(), algorithm.copy(), np.zeros(component.shape), np.full(starts, np.inf))
+    best = Envelope(theta, component.copy(), algorithm.copy(), np.zeros(component.shape), np.full(starts, np.inf))
     moving = np.arange(starts)
     for _ in range(rounds):
         mine = component[:, None, :] == np.arange(components)[:, None]
@@ -182,11 +266,16 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     if not mine.any():
         return Certainty(np.full((4, 2), np.nan), alpha_is_told=False)
     x, y = (rows[mine] for rows in relative_rows(sample, fit.algorithm, fit.component))
-    random = np.random.default_rng(0)
-    count = len(y)
+    random, count = np.random.default_rng(0), len(y)
     width = float(prior_width(fit.theta[component], sample.prior))
+    # whether the points constrain α more than the prior does, the other parameters free to follow; not so where all points take
+    # equally many steps (α and launch overhead are one sum) or are too large to feel a step
+    scale = np.abs(x).max(axis=0)
+    others = x[:, [0, 2, 3]] / np.where(scale > 0, scale, 1.0)[[0, 2, 3]]
+    left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]
+    told = bool((left**2).sum() > (NOISE / width) ** 2)
     if count <= 2:
-        return Certainty(np.full((4, 2), np.nan), _told(x, width))
+        return Certainty(np.full((4, 2), np.nan), told)
     together = max(1, min(DRAWS, _DRAWN_TOGETHER // count))
     draws = [
         solve(x, y, random.exponential(size=(some, count)), sample.prior, np.full(some, width))
@@ -194,13 +283,4 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     ]
     low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)
     theta = fit.theta[component]  # robust, unlike the draws: it may lie outside their interval
-    return Certainty(np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1), _told(x, width))
-
-
-def _told(x: Array, width_s: float) -> bool:
-    """Whether the points constrain α more than the prior does, the other parameters free to follow. Not so where all points take
-    equally many steps (α and launch overhead are one sum) or are too large to feel a step."""
-    scale = np.abs(x).max(axis=0)
-    others = x[:, [0, 2, 3]] / np.where(scale > 0, scale, 1.0)[[0, 2, 3]]
-    left = x[:, 1] - others @ np.linalg.lstsq(others, x[:, 1], rcond=1e-9)[0]
-    return bool((left**2).sum() > (NOISE / width_s) ** 2)
+    return Certainty(np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1), told)

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from colltool.base.formatting import size_text
 from colltool.calibration.candidates import AlgorithmCosts
-from colltool.calibration.least_squares import Prior
-from colltool.calibration.piecewise_linear_fit import Envelope, Sample, evaluate, fit_envelope, relative_errors
+from colltool.calibration.piecewise_linear_fit import Prior, Sample, evaluate, fit_envelope, relative_errors
 from colltool.calibration.results import ExcludedSize
 from colltool.measurements.series import Series
-from colltool.nccl.algorithm_map import SEGMENT, SPOKEN, protocol_of
 from colltool.nccl.hardware import Hardware
+from colltool.nccl.rules import SEGMENT, SPOKEN, protocol_of
 
 # placeholder names of a fit's protocols, small sizes first
 NAMES = {count: tuple(f"{SEGMENT}{place + 1}" for place in range(count)) for count in (1, 2, 3)}
@@ -57,24 +56,24 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior, *, 
     for member in members:
         taken = member.used | everything
         kept = [p for p, used in zip(member.series.points, taken, strict=True) if used]
-        unlikely.append(None if member.unlikely is None else member.unlikely[:, taken])
+        unlikely += [] if member.unlikely is None else [member.unlikely[:, taken]]
         size = np.array([point.bytes for point in kept])
+        ones = np.ones_like(size)
         seconds.append(np.array([point.seconds for point in kept]))
         sizes.append(size)
-        x.append(np.stack([_row(one, size) for one in member.costs]))
+        rows = [(ones, one.n_alpha * ones, one.n_beta * size, one.own * size) for one in member.costs]
+        x.append(np.stack([np.stack(row, axis=1) for row in rows]))
         bases = [[one.base_s + one.base_s_per_byte * size for one in under] for under in _under_each(member, parts)]
         offset.append(np.stack(bases))
     switched, most = members[0].switched, max(map(len, offset))
-    allowed = np.stack([switched if name == SWITCH else ~switched | switched.all() for name in parts])
-    told = [one for one in unlikely if one is not None]
     return Sample(
         seconds=np.concatenate(seconds),
         sizes=np.concatenate(sizes),
         x=np.concatenate(x, axis=1),
         offset=np.concatenate([np.broadcast_to(one, (most, *one.shape[1:])) for one in offset], axis=2),
-        allowed=allowed,
+        allowed=np.stack([switched if name == SWITCH else ~switched | switched.all() for name in parts]),
         prior=prior,
-        unlikely=np.concatenate(told, axis=1) if len(told) == len(members) else None,
+        unlikely=np.concatenate(unlikely, axis=1) if len(unlikely) == len(members) else None,
     )
 
 
@@ -99,33 +98,22 @@ def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
     return inner[last * place // (count - 1) if count > 1 else last]
 
 
-def _row(one: AlgorithmCosts, size: NDArray[np.float64]) -> NDArray[np.float64]:
-    ones = np.ones_like(size)
-    return np.stack([ones, one.n_alpha * ones, one.n_beta * size, one.own * size], axis=1)
-
-
 def most_protocols(points: int) -> int:
     """How many protocols this many points can tell apart: three points each."""
     return max(1, min(len(NAMES), points // 3))
 
 
-def folds(members: Sequence[Member]) -> NDArray[np.intp]:
-    """The cross-validation fold of each used point: every fifth size, or leave-one-out where points are few."""
-    count = sum(int(member.used.sum()) for member in members)
-    if count < _ENOUGH:
-        return np.arange(count)
-    return np.concatenate([np.arange(int(member.used.sum())) % _FOLDS for member in members])
-
-
-def left_out_errors(sample: Sample, fold: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Out-of-fold relative errors, fitted/measured - 1."""
+def left_out_errors(sample: Sample, members: Sequence[Member]) -> NDArray[np.float64]:
+    """Out-of-fold relative errors, fitted/measured - 1; a fold is every fifth size, or a single one where points are few."""
+    counts = [int(member.used.sum()) for member in members]
+    few = sum(counts) < _ENOUGH
+    fold = np.arange(sum(counts)) if few else np.concatenate([np.arange(count) % _FOLDS for count in counts])
     errors = np.full(len(fold), np.nan)
     for index in np.unique(fold):
         unseen = fold == index
         if (~unseen).sum() >= 2:
-            fit: Envelope = fit_envelope(sample.only(~unseen))
             judged = sample.only(unseen)
-            errors[unseen] = relative_errors(evaluate(fit.theta, judged), judged)
+            errors[unseen] = relative_errors(evaluate(fit_envelope(sample.only(~unseen)).theta, judged), judged)
     return errors
 
 
@@ -139,7 +127,9 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
     if len(points) < _ENOUGH:
         return np.ones(len(points), dtype=bool), ()
     seconds, sizes = (np.array(values) for values in zip(*((p.seconds, p.bytes) for p in points), strict=True))
-    used = seconds <= (1 + _FAR_OFF) * _ceiling(seconds, sizes)
+    later = np.minimum.accumulate(seconds[::-1])[::-1]
+    smaller = np.minimum.accumulate(seconds / sizes) * sizes
+    used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
     names = NAMES[most_protocols(int(used.sum()))]
     whole = sample_of([member], names, prior, everything=True)
     for _ in range(_ROUNDS):
@@ -150,22 +140,9 @@ def usable(member: Member, prior: Prior) -> tuple[NDArray[np.bool_], tuple[Exclu
             break
         used = kept
     left = []
-    for near, run in groupby(range(len(points)), key=lambda i: bool(used[i])):
-        indices = list(run)
-        left += [] if near else [ExcludedSize(points[i].bytes, _reason(member.series, indices, ratio)) for i in indices]
+    for run in (list(run) for near, run in groupby(range(len(points)), key=lambda i: bool(used[i])) if not near):
+        how = f"{max(float(ratio[i]) for i in run):.2g}x as slow as the rest predicts"
+        first, last = (size_text(points[i].bytes) for i in (run[0], run[-1]))
+        why = f"outlier at {first}: {how}" if len(run) == 1 else f"no alpha-beta curve from {first} to {last}: up to {how}"
+        left += [ExcludedSize(points[i].bytes, why) for i in run]
     return used, tuple(left)
-
-
-def _ceiling(seconds: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The largest time at each size that the other points allow if time rises with size and time per byte falls."""
-    later = np.minimum.accumulate(seconds[::-1])[::-1]
-    smaller = np.minimum.accumulate(seconds / sizes) * sizes
-    return np.minimum(later, smaller)
-
-
-def _reason(series: Series, run: Sequence[int], ratio: NDArray[np.float64]) -> str:
-    how = f"{max(float(ratio[i]) for i in run):.2g}x as slow as the rest predicts"
-    if len(run) == 1:
-        return f"outlier at {size_text(series.points[run[0]].bytes)}: {how}"
-    first, last = (size_text(series.points[i].bytes) for i in (run[0], run[-1]))
-    return f"no alpha-beta curve from {first} to {last}: up to {how}"

@@ -9,18 +9,19 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import format_rate, percent
 from colltool.calibration.candidates import Authority
-from colltool.calibration.least_squares import Prior, robust
 from colltool.calibration.piecewise_linear_fit import (
     UNLIKELY,
     Envelope,
+    Prior,
     Sample,
     evaluate,
     fit_envelope,
     relative_errors,
     relative_rows,
+    robust,
 )
 from colltool.calibration.results import Candidate
-from colltool.calibration.sample import NAMES, SWITCH, Member, components, folds, left_out_errors, most_protocols, sample_of
+from colltool.calibration.sample import NAMES, SWITCH, Member, components, left_out_errors, most_protocols, sample_of
 
 # factor on unseen sizes by which a less likely choice must win; the second for two algorithms over one
 _WORTH, _WORTH_TWO = 1.1, 1.2
@@ -48,6 +49,10 @@ class ChosenFit(NamedTuple):
     def cv_mape(self) -> float:
         return mape(self.errors)
 
+    @property
+    def said(self) -> str:
+        return " + ".join(self.algorithms)
+
 
 def mape(errors: NDArray[np.float64]) -> float:
     """Mean absolute relative error; 0 of no points."""
@@ -67,42 +72,39 @@ def choose(options: Sequence[tuple[tuple[str, ...], Sequence[Member]]], prior: P
     ``options``: simplest and likeliest first. ``line_Bps``: the port's stated rate; sets that need more come last. ``by``: whose
     word the first option is, None where nothing says what ran.
     """
-    fits = [fewest(_fitted(names, members, _most(members), prior), prior) for names, members in options]
+    fits = [fewest(_fitted(names, members, prior), prior) for names, members in options]
     tried = [one for one in fits if _as_written(one)]
     if not tried:
-        what = f"a switch beside protocols cannot take these times: {' + '.join(fits[0].algorithms)} cannot both have run"
-        raise ColltoolError(
-            what, argument="algorithms", fix=either(shell="name one of them, or auto", python="name one of them, or none")
-        )
+        what = f"a switch beside protocols cannot take these times: {fits[0].said} cannot both have run"
+        fix = either(shell="name one of them, or auto", python="name one of them, or none")
+        raise ColltoolError(what, argument="algorithms", fix=fix)
     candidates = tuple(Candidate(one.algorithms, unseen_mape(one.errors)) for one in fits)
-    possible = _possible(tried, line_Bps)
-    if by and (ours := _as_the_library(fits[0], tried, line_Bps, by.worth)):
-        rivals = [one for one in possible if one is not ours]
-        ours = _without_idle(ours, prior)
-        return ours._replace(candidates=candidates, confidence=f"as {by.said}{_alike(ours, rivals)}")
-    best = min(possible, key=lambda one: one.cv_mape)
+    within, least = [one for one in tried if above_line(one, line_Bps) is None], min(one.cv_mape for one in tried)
+    least_within = min((one.cv_mape for one in within), default=least)
+    # within the port's stated rate; all if none within it predicts nearly as well
+    possible = within if within and least_within <= _CLEAR * least + _EXACT else tried
+    best = min(possible, key=_error)
+    if by and fits[0] is tried[0] and fits[0].cv_mape <= by.worth * min(least_within, _DOUBTED * least) + _EXACT:
+        rival = min((one for one in possible if one is not fits[0]), key=_error, default=None)
+        ours, words = _without_idle(fits[0], prior), f"as {by.said}"
+        if rival and rival.cv_mape <= ours.cv_mape * _WORTH and set(rival.algorithms) != set(ours.algorithms):
+            words += f"; the times cannot distinguish it from {rival.said}: {_against(ours, rival)}"
+        return ours._replace(candidates=candidates, confidence=words)
     chosen = next(one for one in possible if one.cv_mape <= best.cv_mape * (_WORTH if len(one.algorithms) > 1 else _WORTH_TWO))
-    rivals = [one for one in possible if one is not chosen]
+    rival = min((one for one in possible if one is not chosen), key=_error, default=None)
     beyond = [one for one in tried if all(one is not other for other in possible)] or [chosen]
-    words = _confidence(chosen, rivals, [one for one in beyond if above_line(one, line_Bps)], line_Bps)
+    words = _confidence(chosen, rival, [one for one in beyond if above_line(one, line_Bps)], line_Bps)
     if by:
-        words += f"; not as {by.said}, {' + '.join(fits[0].algorithms)}: another version, other settings, or CollNet"
+        words += f"; not as {by.said}, {fits[0].said}: another version, other settings, or CollNet"
     return chosen._replace(candidates=candidates, confidence=words)
 
 
-def _as_the_library(first: ChosenFit, tried: Sequence[ChosenFit], line_Bps: float, worth: float) -> ChosenFit | None:
-    within = [one.cv_mape for one in tried if above_line(one, line_Bps) is None]
-    anything = min(one.cv_mape for one in tried)
-    limit = worth * min(min(within, default=anything), _DOUBTED * anything) + _EXACT
-    return next((one for one in tried if one is first and one.cv_mape <= limit), None)
+def _error(one: ChosenFit) -> float:
+    return one.cv_mape
 
 
-def _alike(one: ChosenFit, rivals: Sequence[ChosenFit]) -> str:
-    best = min(rivals, key=lambda rival: rival.cv_mape, default=None)
-    if best is None or best.cv_mape > one.cv_mape * _WORTH or set(best.algorithms) == set(one.algorithms):
-        return ""
-    errors = f"{percent(one.cv_mape)} against {percent(best.cv_mape)} on unseen sizes"
-    return f"; the times cannot distinguish it from {' + '.join(best.algorithms)}: {errors}"
+def _against(one: ChosenFit, other: ChosenFit) -> str:
+    return f"{percent(one.cv_mape)} against {percent(other.cv_mape)} on unseen sizes"
 
 
 def _without_idle(one: ChosenFit, prior: Prior) -> ChosenFit:
@@ -121,34 +123,25 @@ def _without_idle(one: ChosenFit, prior: Prior) -> ChosenFit:
     if members[0].switched.all():  # the switch alone
         used, component = np.unique(fit.component, return_inverse=True)
         fit, protocols = fit._replace(theta=fit.theta[used], component=component), NAMES[len(used)]
-    names = tuple(one.algorithms[index] for index in kept)
-    return one._replace(
-        algorithms=names, names=protocols, members=tuple(members), sample=sample_of(members, protocols, prior), fit=fit
-    )
-
-
-def _possible(tried: Sequence[ChosenFit], line_Bps: float) -> Sequence[ChosenFit]:
-    """Fits within the port's stated rate; all of them if none within it predicts nearly as well."""
-    within = [one for one in tried if above_line(one, line_Bps) is None]
-    best = min(one.cv_mape for one in tried)
-    return within if within and min(one.cv_mape for one in within) <= _CLEAR * best + _EXACT else tried
+    names, sample = tuple(one.algorithms[index] for index in kept), sample_of(members, protocols, prior)
+    return one._replace(algorithms=names, names=protocols, members=tuple(members), sample=sample, fit=fit)
 
 
 def fewest(chosen: ChosenFit, prior: Prior) -> ChosenFit:
     """The same algorithms under as few protocols as suffice. A further one must explain a good part of the remaining error and
     not mislead on unseen sizes; a little it may, because a fold's fit has fewer points."""
-    fewer = [_fitted(chosen.algorithms, chosen.members, count, prior) for count in range(1, len(chosen.names))]
+
+    def unexplained(one: ChosenFit) -> float:
+        return mape(relative_errors(one.fit, one.sample))
+
+    fewer = [_fitted(chosen.algorithms, chosen.members, prior, count) for count in range(1, len(chosen.names))]
     rungs = [written for one in [*fewer, chosen] if (written := _as_written(one))] or [chosen]
     limit = min(one.cv_mape for one in rungs) * _MISLED + _EXACT
     kept = next(one for one in rungs if one.cv_mape <= limit)
     for one in rungs[[one is kept for one in rungs].index(True) + 1 :]:
-        if one.cv_mape <= limit and _unexplained(one) <= _EXPLAINED * _unexplained(kept) - _EXACT:
+        if one.cv_mape <= limit and unexplained(one) <= _EXPLAINED * unexplained(kept) - _EXACT:
             kept = one
     return kept
-
-
-def _unexplained(one: ChosenFit) -> float:
-    return mape(relative_errors(one.fit, one.sample))
 
 
 def under_names(chosen: ChosenFit, names: tuple[str, ...], prior: Prior) -> ChosenFit:
@@ -167,40 +160,29 @@ def together(groups: Sequence[ChosenFit], prior: Prior) -> ChosenFit | None:
     """One set of protocols for several collectives; None where separate ones predict clearly better."""
     if len(groups) < 2 or any(SWITCH in components(one.members, one.names) for one in groups):
         return None
-    width = max(len(one.algorithms) for one in groups)
-    members = tuple(_padded(member, width) for one in groups for member in one.members)
-    joint = fewest(_fitted((), members, _most(members), prior), prior)
+    width, members = max(len(one.algorithms) for one in groups), []
+    for member in (member for one in groups for member in one.members):  # algorithms repeated, so that all arrays stack
+        inner = tuple((name, (costs * width)[:width]) for name, costs in member.inner)
+        members.append(member._replace(costs=(member.costs * width)[:width], inner=inner, unlikely=None))
+    joint = fewest(_fitted((), members, prior), prior)
     return joint if joint.cv_mape <= _WORTH * mape(np.concatenate([one.errors for one in groups])) else None
 
 
-def _padded(member: Member, width: int) -> Member:
-    """Repeats the algorithms up to ``width``, so that the arrays of all members stack; repeats cost nothing."""
-    inner = tuple((name, (costs * width)[:width]) for name, costs in member.inner)
-    return member._replace(costs=(member.costs * width)[:width], inner=inner, unlikely=None)
-
-
-def _most(members: Sequence[Member]) -> int:
-    return most_protocols(sum(int(member.used.sum()) for member in members))
-
-
-def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], count: int, prior: Prior) -> ChosenFit:
+def _fitted(algorithms: tuple[str, ...], members: Sequence[Member], prior: Prior, count: int = 0) -> ChosenFit:
+    """A fit of so many protocols, by default the most that the points can tell apart."""
+    count = count or most_protocols(sum(int(member.used.sum()) for member in members))
     names = NAMES[count]
     sample = sample_of(members, names, prior)
-    fit = _ordered(_best(sample), sample, count)
-    if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # no point needs the last one
-        return _fitted(algorithms, members, count - 1, prior)
-    errors = left_out_errors(sample, folds(members))
-    return ChosenFit(tuple(members), algorithms, names, sample, fit, errors, candidates=(), confidence="")
-
-
-def _best(sample: Sample) -> Envelope:
-    """The best envelope by the library's own choices, unless a free one fits much better."""
     fit = fit_envelope(sample)
-    if sample.unlikely is None:
-        return fit
-    free = fit_envelope(sample._replace(unlikely=None))
-    errors = [float(np.abs(relative_errors(one, sample)).mean()) for one in (fit, free)]
-    return free if errors[1] < errors[0] - UNLIKELY else fit
+    if sample.unlikely is not None:  # by the library's own choices, unless a free one fits much better
+        free = fit_envelope(sample._replace(unlikely=None))
+        errors = [float(np.abs(relative_errors(one, sample)).mean()) for one in (fit, free)]
+        fit = free if errors[1] < errors[0] - UNLIKELY else fit
+    fit = _ordered(fit, sample, count)
+    if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:  # no point needs the last one
+        return _fitted(algorithms, members, prior, count - 1)
+    unseen = left_out_errors(sample, members)
+    return ChosenFit(tuple(members), algorithms, names, sample, fit, unseen, candidates=(), confidence="")
 
 
 def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
@@ -235,19 +217,15 @@ def _fastest_wire(one: ChosenFit) -> float:
     return max((1 / float(slopes[c]) for c in busy), default=0.0)
 
 
-def _confidence(chosen: ChosenFit, rivals: Sequence[ChosenFit], beyond: Sequence[ChosenFit], line_Bps: float) -> str:
+def _confidence(chosen: ChosenFit, rival: ChosenFit | None, beyond: Sequence[ChosenFit], line_Bps: float) -> str:
     said = []
-    if rivals:
-        next_best = min(rivals, key=lambda one: one.cv_mape)
-        ratio = next_best.cv_mape / max(chosen.cv_mape, 1e-12)
+    if rival:
+        ratio = rival.cv_mape / max(chosen.cv_mape, 1e-12)
         sure = "clearly better than" if ratio >= _CLEAR else "probably better than" if ratio >= _WORTH else "cannot be told from"
-        errors = f"{percent(chosen.cv_mape)} against {percent(next_best.cv_mape)} on unseen sizes"
-        errors = "too few sizes" if unseen_mape(chosen.errors) is None else errors
-        said.append(f"{sure} {' + '.join(next_best.algorithms)}: {errors}")
-    said += [
-        f"{' + '.join(one.algorithms)} would need {format_rate(_fastest_wire(one))} from a port of {format_rate(line_Bps)}"
-        for one in beyond[:1]
-    ]
+        errors = "too few sizes" if unseen_mape(chosen.errors) is None else _against(chosen, rival)
+        said.append(f"{sure} {rival.said}: {errors}")
+    for one in beyond[:1]:
+        said.append(f"{one.said} would need {format_rate(_fastest_wire(one))} from a port of {format_rate(line_Bps)}")
     return "; ".join(said) or "the only algorithm tried"
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from math import inf
 from os.path import basename
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.base.formatting import format_size
-from colltool.base.primitives import Primitive
-from colltool.base.units import parse_length, parse_time
-from colltool.calibration.piecewise_linear_fit import certainty
+from colltool.base.formatting import format_size, parse_length, parse_time
+from colltool.base.primitives import A2A, P2P, Primitive
+from colltool.calibration.piecewise_linear_fit import Prior, certainty
 from colltool.calibration.results import FittedProtocol
-from colltool.calibration.sample import SWITCH, components
-from colltool.calibration.select import ChosenFit
+from colltool.calibration.sample import SWITCH, Member, components
+from colltool.calibration.select import ChosenFit, under_names
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
-from colltool.fabric.capabilities import cable_s
+from colltool.fabric.topology import cable_s
 from colltool.measurements.series import Series
+from colltool.nccl.hardware import Hardware
+from colltool.nccl.model import estimates
+from colltool.nccl.rules import SEGMENT, SHORT, SPOKEN, algorithms_of
 
 _VAGUE = 5  # a bandwidth is undetermined if its interval reaches this many times itself, and the fabric's value
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -39,23 +44,14 @@ def _one(chosen: ChosenFit, index: int, name: str, fallback_Bps: float, line_Bps
     copy = 1 / per_own_byte if felt and per_own_byte > 0.02 * per_byte and per_own_byte * MAX_BANDWIDTH_BPS > 1 else None
     held = "launch_overhead_s" if chosen.sample.prior.launch_s else "alpha_s"  # the other one is the rest
     tied = ([] if sure.alpha_is_told else [held]) + ([] if felt else ["bandwidth_Bps"])
-    ci95 = _intervals(sure.ci95, {"launch_overhead_s", "alpha_s", "bandwidth_Bps"} - set(tied), copy is not None)
+    ci95: dict[str, tuple[float, float]] = {}  # of a rate the inverted one of 1/rate
+    for row, field in enumerate(("launch_overhead_s", "alpha_s", "bandwidth_Bps", "local_copy_Bps")):
+        low, high = map(float, sure.ci95[row])
+        told = copy is not None if row == 3 else field not in tied
+        if told and not np.isnan(sure.ci95).any() and (row < 2 or low > 0):
+            ci95[field] = (low, high) if row < 2 else (1 / high, 1 / low)
     share = bandwidth / line_Bps if line_Bps and bandwidth <= line_Bps else None
     return FittedProtocol(name, launch, max(alpha, MIN_ALPHA_S), bandwidth, copy, share, ci95=ci95, tied=tuple(tied))
-
-
-def _intervals(bounds: Any, told: set[str], copied: bool) -> dict[str, tuple[float, float]]:
-    """95% intervals by field; a rate's are the inverted ones of 1/rate."""
-    if np.isnan(bounds).any():
-        return {}
-    fields: dict[str, tuple[float, float]] = {}
-    for row, name in ((0, "launch_overhead_s"), (1, "alpha_s")):
-        if name in told:
-            fields[name] = (float(bounds[row, 0]), float(bounds[row, 1]))
-    for row, name in ((2, "bandwidth_Bps"), (3, "local_copy_Bps")):
-        if (name in told or (row == 3 and copied)) and bounds[row, 0] > 0:
-            fields[name] = (1 / float(bounds[row, 1]), 1 / float(bounds[row, 0]))
-    return fields
 
 
 def protocol_entries(
@@ -114,10 +110,6 @@ def rate_text(rate: float) -> str:
     return f"{rate / 1e9:.5g}GB/s"
 
 
-_FIELDS = (("launch_overhead_s", "launch_overhead", time_text), ("alpha_s", "alpha", time_text),
-           ("bandwidth_Bps", "bandwidth", rate_text))  # fmt: skip
-
-
 def without_intervals(data: dict[str, Any]) -> None:
     """Drop the ranges of protocols from a fabric's data: a new fit has protocols of its own."""
     kept = {key: how for key, how in (data.pop("uncertainty", None) or {}).items() if ".protocols." not in key}
@@ -129,22 +121,15 @@ def note_intervals(data: dict[str, Any], fitted: Mapping[str, Sequence[FittedPro
     """Write the 95% ranges of fitted protocols into the fabric's data; ambiguous protocol names get none."""
     found = dict(data.get("uncertainty") or {})
     for tier in data["tiers"]:
-        listed = {one["name"]: one for one in tier.get("protocols") or ()}
-        names = [one["name"] for one in tier.get("protocols") or ()]
         for one in fitted.get(tier["name"], ()):
-            if names.count(one.name) == 1:
-                found |= {
-                    f"{tier['name']}.protocols.{one.name}.{key}": text for key, text in _range_entries(one, listed[one.name])
-                }
+            entries = [entry for entry in tier.get("protocols") or () if entry["name"] == one.name]
+            for field in ("launch_overhead_s", "alpha_s", "bandwidth_Bps"):
+                low, high = one.ci95.get(field, (0.0, 0.0))
+                text, key = rate_text if field == "bandwidth_Bps" else time_text, field.rpartition("_")[0]
+                if len(entries) == 1 and key in entries[0] and 0 < low < high and text(low) != text(high):
+                    found[f"{tier['name']}.protocols.{one.name}.{key}"] = f"{text(low)}:{text(high)}"
     if found:
         data["uncertainty"] = found
-
-
-def _range_entries(one: FittedProtocol, entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for field, key, text in _FIELDS:
-        low, high = one.ci95.get(field, (0.0, 0.0))
-        if key in entry and 0 < low < high and text(low) != text(high):
-            yield key, f"{text(low)}:{text(high)}"
 
 
 def without_cables(data: dict[str, Any]) -> None:
@@ -169,7 +154,10 @@ _NAMED = 10  # logs that a source names
 
 
 def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
-    logs = list(dict.fromkeys(_readable(basename(file)) for one in series for file in one.files))
+    names = (basename(file) for one in series for file in one.files)
+    # undecodable and unprintable characters escaped
+    spelled = ("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name) for name in names)
+    logs = list(dict.fromkeys(spelled))
     files = ", ".join(logs[:_NAMED]) + (f" and {len(logs) - _NAMED} more" if len(logs) > _NAMED else "")
     what = "; ".join(dict.fromkeys(one.primitive.spoken for one in series))
     ranks = ", ".join(str(n) for n in sorted({one.ranks for one in series}))
@@ -178,6 +166,117 @@ def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
     return f"colltool calibrate: {what} on {ranks} ranks{ran}, {points} sizes" + (f" from {files}" if files else "")
 
 
-def _readable(name: str) -> str:
-    """A file name with undecodable or unprintable characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+P2P_LL_MOST = 16384
+"""Bytes up to which NCCL sends by LL, then by Simple: NCCL_P2P_LL_THRESHOLD, src/enqueue.cc."""
+
+_UNTOLD = (
+    "segments are parts of a fit, small sizes first; naming the library's protocols needs the library and its"
+    " facts in the fabric, such as library: {name: nccl, gpu: hopper, cpu: intel}"
+)
+_MOST = 0.6  # share of a segment's sizes that makes it a protocol
+_NEAR = 4.0  # factor by which flip sizes may be off where the rate speaks against them
+_TOO_FAST, _TOO_SLOW, _NOT_FELT = 1.8, 0.7, 20.0
+"""Times LL's rate in NCCL's model: faster is not LL, slower is nothing else, far faster is too small to tell. LL measures 1.3 of
+it on H100 and B200 and 1.6 on A100; LL128 has 1.84 by the model."""
+
+_FULL = 0.75  # of the fastest segment's rate: LL128 has 0.92 of it, LL measures up to 0.66
+
+
+class IdentifiedPoint(NamedTuple):
+    """A point that NCCL's model has a protocol for. ``near``: its protocols at sizes around. ``rate``: LL's modelled time per
+    byte over the fitted one, None where there is none."""
+
+    segment: int
+    protocol: str
+    near: frozenset[str]
+    rate: float | None
+    size: float
+
+
+def identified(chosen: ChosenFit, prior: Prior) -> ChosenFit:
+    """The fit with its protocols named; segments keep placeholder names where the evidence is missing or conflicting."""
+    known, count = list(_known(chosen)), len(chosen.names)
+    slopes = np.maximum(chosen.fit.theta[:count, 2], 1e-18)
+    felt = slopes[chosen.fit.theta[:count, 2] > 0].min(initial=np.inf)
+    found = [
+        _protocol([one for one in known if one.segment == segment], float(felt / slope), last=segment == count - 1)
+        for segment, slope in enumerate(slopes)
+    ]
+    names = list(chosen.names)
+    for protocol, name in SPOKEN.items():
+        same = [segment for segment, what in enumerate(found) if what == protocol]
+        for before, segment in zip(("", *SHORT), reversed(same), strict=False):
+            names[segment] = before + name
+    return under_names(chosen, tuple(names), prior)
+
+
+def notes_on(fits: Sequence[tuple[Member, Sequence[str]]]) -> list[str]:
+    """Notes on segments without a name, and on names that stand for part of a protocol."""
+    notes = []
+    for member, names in fits:
+        what = member.series.primitive.spoken
+        bare = ", ".join(name for name in names if SEGMENT in name)
+        if bare:
+            told = f"{what}, {bare}: sizes and rates do not show which of NCCL's protocols this is"
+            notes.append(told if member.on else _UNTOLD)
+        parts = [(name, name.partition("-")[2]) for name in names if name.startswith(SHORT)]
+        notes += [f"{what}, {name}: {whole} where messages are short, which takes less time" for name, whole in parts]
+    return list(dict.fromkeys(notes))
+
+
+def _known(chosen: ChosenFit) -> Iterator[IdentifiedPoint]:
+    at = 0
+    for member in chosen.members:
+        for size in (point.bytes for point, used in zip(member.series.points, member.used, strict=True) if used):
+            segment, algorithm = int(chosen.fit.component[at]), int(chosen.fit.algorithm[at])
+            row = chosen.sample.x[algorithm, at, 2:] @ chosen.fit.theta[segment, 2:]
+            slope = max(float(row / chosen.sample.sizes[at]), 1e-18)
+            at += 1
+            at_size = partial(_times, member.on, member.series, member.costs[algorithm].algorithm) if member.on else None
+            times = at_size(size) if at_size else {}
+            if not (at_size and times) or segment >= len(chosen.names):
+                continue
+            near = frozenset(_least(at_size(size * factor)) for factor in (1 / _NEAR, 1.0, _NEAR))
+            told = 0.0 < times.get("ll", inf) < inf
+            rate = (at_size(2 * size)["ll"] - times["ll"]) / size / slope if told else None
+            yield IdentifiedPoint(segment, _least(times), near, rate, size)
+
+
+def _times(on: Hardware, series: Series, spec: str, size: float) -> dict[str, float]:
+    """NCCL's modelled seconds by protocol; empty if NCCL has no such schedule. Sends follow a size threshold: 0 or inf."""
+    if series.primitive in (A2A, P2P):
+        message = size / (series.ranks if series.primitive is A2A else 1)
+        return {"ll": inf, "simple": 0.0} if message > P2P_LL_MOST else {"ll": 0.0, "simple": inf}
+    if series.primitive not in on.constants.algorithms:
+        return {}
+    theirs = algorithms_of(spec, series.primitive)
+    found = (one for one in estimates(on, series.primitive, max(size, 1.0)) if one.algorithm in theirs)
+    return {one.protocol: float(one.seconds) for one in found if one.seconds is not None}
+
+
+def _least(times: Mapping[str, float]) -> str:
+    return min(times, key=times.__getitem__)
+
+
+def _protocol(points: Sequence[IdentifiedPoint], share: float, *, last: bool) -> str:
+    """A segment's protocol by majority of its sizes, if its rate allows that; empty if undecided. ``share``: its rate over the
+    fastest segment's. ``last``: it serves the largest sizes, where the bandwidth decides between LL128 and Simple."""
+    if not points:
+        return ""
+    largest = max(points, key=lambda one: one.size)
+    by_rate, votes = _by_rate(largest.rate, share), Counter(one.protocol for one in points)
+    if last and len(votes) > 1 and "ll" not in votes and largest.protocol in by_rate:
+        return largest.protocol
+    most = votes.most_common(1)[0][0]
+    near = {name: sum(name in one.near for one in points) for name in by_rate - {most}} | {most: votes[most]}
+    likely = [most, *sorted(near.keys() - {most}, key=lambda name: (-near[name], name))]
+    return next((name for name in likely if name in by_rate and near[name] >= _MOST * len(points)), "")
+
+
+def _by_rate(rate: float | None, share: float) -> set[str]:
+    """Protocols that can reach a rate, given in LL's by NCCL's model."""
+    if rate is None or rate > _NOT_FELT:
+        return set(SPOKEN)
+    if rate < _TOO_SLOW:
+        return {"ll"}
+    return {"ll128", "simple"} if rate > _TOO_FAST and share > _FULL else set(SPOKEN)

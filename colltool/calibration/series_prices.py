@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import gcd, log, prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice
-from colltool.base.errors import ColltoolError, either, given, nearest, spell
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, either, given, nearest, spell
 from colltool.calibration.candidates import library_candidates
-from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
+from colltool.estimate.algorithm_estimate import bound_by
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.groups import PlacedGroup, place
-from colltool.estimate.library_selection import library_runs
+from colltool.estimate.groups import PlacedGroup, library_runs, place
 from colltool.estimate.price import price
-from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Series, check_series
 
@@ -45,27 +43,25 @@ class Priced(NamedTuple):
 def price_series(fabric: Fabric, series: Series, readings: Readings, only: Sequence[str] = ()) -> Priced:
     import numpy as np
 
-    sizes = np.array([point.bytes for point in series.points])
-    names = _names(fabric, series, readings, only)
-    rows = price(fabric, series.primitive, sizes, series.ranks, readings, names).results
-    by_title = {row.title: _quotes(row, len(sizes)) for row in rows}
+    sizes, primitive, placed = [point.bytes for point in series.points], series.primitive, place(fabric, series.ranks)
+    names = own_names(series, only) if only else []
+    if not names and not library_runs(placed, primitive):
+        names = library_candidates(placed, primitive, readings, series.library, sizes)
+        if not names:
+            who = series.library or "a library"
+            what = f"{series.title}: nothing that {who} ships for {primitive.spoken} runs on {fabric.name}"
+            fix = f"name what ran with {given('algorithms')}; {either(shell='colltool price', python='colltool.price')} lists all"
+            raise ColltoolError(what, where=series.points[0].where, fix=fix)
+    rows = price(fabric, primitive, np.array(sizes), series.ranks, readings, names).results
+    by_title = {}
+    for row in rows:
+        parts = (row.alpha_s, row.bandwidth_s, row.overhead_s, row.software_s, row.total_s, row.protocol)
+        columns = zip(*(np.broadcast_to(np.asarray(part), len(sizes)).tolist() for part in parts), strict=True)
+        by_title[row.title] = tuple(
+            Quote(row.title, protocol, total, bound_by(*split), row.spec) for *split, total, protocol in columns
+        )
     best = tuple(min(quotes, key=lambda quote: quote.seconds) for quotes in zip(*by_title.values(), strict=True))
     return Priced(by_title, best)
-
-
-def _names(fabric: Fabric, series: Series, readings: Readings, only: Sequence[str]) -> list[str]:
-    placed, primitive = place(fabric, series.ranks), series.primitive
-    if only:
-        return own_names(series, only)
-    if library_runs(placed, primitive):
-        return []
-    found = library_candidates(placed, primitive, readings, series.library, [point.bytes for point in series.points])
-    if not found:
-        who = series.library or "a library"
-        what = f"{series.title}: nothing that {who} ships for {primitive.spoken} runs on {fabric.name}"
-        fix = f"name what ran with {given('algorithms')}; {either(shell='colltool price', python='colltool.price')} lists all"
-        raise ColltoolError(what, where=series.points[0].where, fix=fix)
-    return found
 
 
 def own_names(series: Series, only: Sequence[str]) -> list[str]:
@@ -84,18 +80,6 @@ def own_names(series: Series, only: Sequence[str]) -> list[str]:
 
 def _those(name: str, known: Collection[str]) -> str:
     return f"{nearest(name, sorted(known))} known: {', '.join(sorted(known))}".strip()
-
-
-def _quotes(row: AlgorithmEstimate, count: int) -> tuple[Quote, ...]:
-    import numpy as np
-
-    def column(values: Any) -> list[Any]:
-        return list(np.broadcast_to(np.asarray(values), count).tolist())
-
-    parts = zip(*(column(getattr(row, name)) for name in ("alpha_s", "bandwidth_s", "overhead_s", "software_s")), strict=True)
-    bounds = [bound_by(*part) for part in parts]
-    columns = (column(row.protocol), column(row.total_s), bounds)
-    return tuple(Quote(row.title, *quote, row.spec) for quote in zip(*columns, strict=True))
 
 
 MOST_IN_A_HOST = 16
@@ -133,19 +117,22 @@ def _elsewhere(fabric: Fabric, series: Series) -> str:
 
 def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
     tiers = list(fabric.tiers)
-    inner, last = tiers[0], tiers[-1]
-    per_domain = _per_domain(inner, series)
+    inner, last, wanted = tiers[0], tiers[-1], dict[int, int]()
+    if series.nodes is not None:
+        per_domain = 0 if series.ranks % series.nodes else series.ranks // series.nodes
+    else:
+        shared = gcd(series.ranks, inner.endpoints)
+        per_domain = shared if shared > 1 else 0
     if per_domain and len(tiers) > 1:
         inside = per_domain * prod(tier.endpoints for tier in tiers[1:-1])
         wanted = {0: per_domain, len(tiers) - 1: max(last.endpoints, -(-series.ranks // inside))}
     elif len(tiers) == 1 or series.ranks < inner.endpoints:
         wanted = {0: series.ranks}
-    else:
-        wanted = {}
     changed = {index: size for index, size in wanted.items() if size != tiers[index].endpoints}
+    can = all(size <= min(capabilities_of(tiers[i]).most, tiers[i].max_size or size) for i, size in changed.items())
     for index, size in changed.items():
         tiers[index] = tiers[index].model_copy(update={"size": size})
-    if changed and all(_can_be(fabric.tiers[i], size) for i, size in changed.items()) and _holds(fabric, tiers, series):
+    if changed and can and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
         sizes = [f"{tiers[index].name}.size={size}" for index, size in changed.items()]
         typed = " ".join(spell(given("overrides", [size]), "shell") for size in sizes)
         written = spell(given("overrides", sizes), "python")
@@ -154,21 +141,9 @@ def _settings(fabric: Fabric, series: Series, nearest: str = "") -> str:
     return f"{near}use a fabric with the tiers and sizes of the machine that ran this{either(shell=', with -f', python='')}"
 
 
-def _per_domain(inner: Tier, series: Series) -> int | None:
-    if series.nodes is not None and series.ranks % series.nodes == 0:
-        return series.ranks // series.nodes
-    shared = gcd(series.ranks, inner.endpoints)
-    return shared if shared > 1 and series.nodes is None else None
-
-
-def _can_be(tier: Tier, size: int) -> bool:
-    return size <= min(capabilities_of(tier).most, tier.max_size or size)
-
-
-def _holds(fabric: Fabric, tiers: list[Tier], series: Series) -> bool:
-    changed = fabric.model_copy(update={"tiers": tuple(tiers)})
+def _holds(fabric: Fabric, series: Series) -> bool:
     try:
-        place(changed, series.ranks)
+        place(fabric, series.ranks)
     except ColltoolError:
         return False
-    return not _elsewhere(changed, series)
+    return not _elsewhere(fabric, series)

@@ -1,34 +1,43 @@
-"""Fit one tier to the series that end on it, and write the result into the fabric's data."""
+"""Fit one tier to the series that end on it, collective by collective, and write the result into the fabric's data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from colltool.base.primitives import Primitive
-from colltool.calibration.candidates import IN_SWITCH
-from colltool.calibration.collective import fit_collective, prior_of
-from colltool.calibration.protocol_identification import identified
+from colltool.base.errors import ColltoolError, either
+from colltool.base.formatting import format_rate
+from colltool.base.primitives import A2A, Primitive
+from colltool.calibration.candidates import IN_SWITCH, AlgorithmCosts, LibraryRuns, costs, library_runs_of, nccl_on, tried
+from colltool.calibration.piecewise_linear_fit import Prior
 from colltool.calibration.results import ExcludedSize, FittedProtocol
-from colltool.calibration.sample import Member, name_inside
-from colltool.calibration.select import ChosenFit, together
-from colltool.calibration.serialise import fitted, protocol_entries, rate_text, source_of, switch_update
-from colltool.calibration.series_prices import check_fits
+from colltool.calibration.sample import Member, name_inside, usable
+from colltool.calibration.select import ChosenFit, above_line, choose, together
+from colltool.calibration.serialise import fitted, identified, protocol_entries, rate_text, source_of, switch_update
+from colltool.calibration.series_prices import check_fits, own_names
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
+from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.load import read_fabric
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.write import fabric_text
-from colltool.measurements.series import Series
-from colltool.nccl.algorithm_map import SEGMENT
+from colltool.measurements.series import Series, log_library
+from colltool.nccl.hardware import Hardware
+from colltool.nccl.rules import SEGMENT
+
+_LEAST = 2  # sizes that determine a line
+_IMPOSSIBLE = 20  # times the line rate: beyond it the times are in another unit
 
 
 class SeriesFit(NamedTuple):
     """The result for one series; ``errors`` are relative, of the used sizes as unseen ones."""
 
+    tier: str
     member: Member
     chosen: ChosenFit
     protocols: tuple[FittedProtocol, ...]
@@ -48,50 +57,34 @@ def calibrate_tier(
     groups: dict[Primitive, list[Series]] = {}
     for one in series:
         groups.setdefault(one.primitive, []).append(one)
-    found = {primitive: fit_collective(fabric, tier, listed, algorithms) for primitive, listed in groups.items()}
-    chosen = [one for one, _ in found.values()]
-    left_out = [left for _, several in found.values() for left in several]
-    prior = prior_of(fabric, tier, series[0].library)
-    joint = together(chosen, prior)
-    chosen, joint = [identified(one, prior) for one in chosen], joint and identified(joint, prior)
-    prefix = f"{name}-" if _protocols_below(data, name) else ""
-    fits = _fits(chosen, joint, left_out, line_Bps or tier.bandwidth * tier.eta.beta, line_Bps, prefix)
-    for group in chosen:
-        note_algorithms(tier_data, group)
-        note_switch(tier_data, fabric, group, last=next(fit.protocols[-1] for fit in fits if fit.chosen is group))
+    found = [_fit_collective(fabric, tier, listed, algorithms) for listed in groups.values()]
+    left_out = iter([left for _, several in found for left in several])
+    prior = _prior_of(fabric, tier, series[0].library)
+    joint = together([one for one, _ in found], prior)
+    joint = joint and identified(joint, prior)
+    # where a tier inside this one lists protocols, this tier's need names of their own
+    inside = data["tiers"][: data["tiers"].index(tier_data)]
+    prefix = f"{name}-" if any(one.get("protocols") for one in inside) else ""
+    joint_errors = iter(_by_member(joint)) if joint else None
+    fits: list[SeriesFit] = []
+    for chosen in (identified(one, prior) for one, _ in found):
+        own = fitted(joint or chosen, line_Bps or tier.bandwidth * tier.eta.beta, line_Bps)
+        protocols = tuple(one._replace(name=prefix * one.name.startswith(SEGMENT) + one.name) for one in own)
+        errors = joint_errors or iter(_by_member(chosen))
+        fits += [SeriesFit(name, one, chosen, protocols, next(errors), next(left_out)) for one in chosen.members]
+        said = {str(chosen.members[0].series.primitive): list(chosen.algorithms)}
+        tier_data["algorithms"] = (tier_data.get("algorithms") or {}) | said
+        _note_switch(tier_data, fabric, chosen, last=protocols[-1])
     tier_data["protocols"] = _entries(fits, joint is not None, eta=tier.eta.alpha != 1 or tier.eta.beta != 1)
     if line_Bps:
         tier_data["bandwidth"] = rate_text(line_Bps)
-    complete_inner(data)
+    _complete_inner(data)
     return fits
 
 
-def _protocols_below(data: dict[str, Any], name: str) -> bool:
-    """Whether a tier inside this one lists protocols, so that this tier's need names of their own."""
-    names = [one["name"] for one in data["tiers"]]
-    return any(one.get("protocols") for one in data["tiers"][: names.index(name)])
-
-
-def _fits(
-    groups: Sequence[ChosenFit], joint: ChosenFit | None, left_out: Sequence[tuple[ExcludedSize, ...]], nominal_Bps: float,
-    line_Bps: float | None, prefix: str,
-) -> list[SeriesFit]:  # fmt: skip
-    errors = iter(np.split(joint.errors, _ends(joint.members)) if joint else [])
-    found: list[SeriesFit] = []
-    for chosen in groups:
-        source = joint or chosen
-        protocols = tuple(
-            one._replace(name=prefix * one.name.startswith(SEGMENT) + one.name) for one in fitted(source, nominal_Bps, line_Bps)
-        )
-        own = errors if joint else iter(np.split(chosen.errors, _ends(chosen.members)))
-        for member in chosen.members:
-            found.append(SeriesFit(member, chosen, protocols, next(own), left_out[len(found)]))
-    return found
-
-
-def _ends(members: Sequence[Member]) -> Any:
-    """Where to split an array over all used points by member."""
-    return np.cumsum([int(member.used.sum()) for member in members])[:-1]
+def _by_member(chosen: ChosenFit) -> list[Any]:
+    """The errors of a fit's used points, split by member."""
+    return np.split(chosen.errors, np.cumsum([int(member.used.sum()) for member in chosen.members])[:-1])
 
 
 def _entries(fits: Sequence[SeriesFit], shared: bool, *, eta: bool) -> list[dict[str, Any]]:
@@ -107,13 +100,7 @@ def _entries(fits: Sequence[SeriesFit], shared: bool, *, eta: bool) -> list[dict
     return entries
 
 
-def note_algorithms(tier_data: dict[str, Any], chosen: ChosenFit) -> None:
-    listed: Mapping[str, Any] = tier_data.get("algorithms") or {}
-    primitive = chosen.members[0].series.primitive
-    tier_data["algorithms"] = {**listed, str(primitive): list(chosen.algorithms)}
-
-
-def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, last: FittedProtocol) -> None:
+def _note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, last: FittedProtocol) -> None:
     """Write the switch's parameters; ``last`` is the protocol it runs under beside other algorithms."""
     if IN_SWITCH not in chosen.algorithms:
         return
@@ -123,8 +110,9 @@ def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, la
     if "protocols" in update:
         update["protocols"] = [last.name]
     switch = {key: value for key, value in tier_data["in_network"].items() if key != "eta_beta"}
-    own = {str(series.primitive): update["eta_beta"]} if "eta_beta" in update else {}
-    if others := _others_eta(fabric, tier_data["name"], series.primitive):
+    spec = next(capabilities_of(one).in_network for one in fabric.tiers if one.name == tier_data["name"])
+    if others := {str(other): value for other, value in (spec.own_eta if spec else {}).items() if other is not series.primitive}:
+        own = {str(series.primitive): update["eta_beta"]} if "eta_beta" in update else {}
         (update if own else switch)["eta_beta"] = own | others
     said = switch.get("source")
     measured = source_of([member.series for member in chosen.members], chosen.algorithms)
@@ -133,19 +121,11 @@ def note_switch(tier_data: dict[str, Any], fabric: Fabric, chosen: ChosenFit, la
     tier_data["in_network"] = {**switch, **update, "source": {**source, **dict.fromkeys(update, measured)}}
 
 
-def _others_eta(fabric: Fabric, tier: str, primitive: Primitive) -> dict[str, float]:
-    spec = next(capabilities_of(one).in_network for one in fabric.tiers if one.name == tier)
-    return {str(other): value for other, value in (spec.own_eta if spec else {}).items() if other is not primitive}
-
-
-def complete_inner(data: dict[str, Any]) -> None:
+def _complete_inner(data: dict[str, Any]) -> None:
     """Make inner tiers list a protocol under every name of the outer tiers: a call uses one throughout. Each copies the one that
     calls ran under there when the outer tier was fitted."""
     for index, inner in enumerate(data["tiers"]):
-        listed = inner.get("protocols") or []
-        for scope in dict.fromkeys(tuple(entry.get("primitives") or ()) for entry in listed):
-            same = [entry for entry in listed if tuple(entry.get("primitives") or ()) == scope]
-            own = {entry["name"]: entry for entry in same}
+        for scope, own in _by_scope(inner).items():
             inside = _inside(data["tiers"][index + 1 :], scope, list(own))
             inner["protocols"] = [*inner["protocols"], *({**own[theirs], "name": name} for name, theirs in inside.items())]
             switch = inner.get("in_network") or {}
@@ -154,15 +134,127 @@ def complete_inner(data: dict[str, Any]) -> None:
                 inner["in_network"] = {**switch, "protocols": [*under, *also]}
 
 
+def _by_scope(tier: Mapping[str, Any]) -> dict[tuple[str, ...], dict[str, Any]]:
+    """A tier's protocols by name, for each set of primitives that they are of."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for entry in tier.get("protocols") or ():
+        found.setdefault(tuple(entry.get("primitives") or ()), {})[entry["name"]] = entry
+    return found
+
+
 def _inside(outer: Sequence[Mapping[str, Any]], scope: Sequence[str], own: Sequence[str]) -> dict[str, str]:
     """Names that an inner tier lacks, and which of its protocols stands for each; the innermost outer tier has priority."""
     found: dict[str, str] = {}
     for tier in outer:
-        by_scope: dict[tuple[str, ...], list[str]] = {}
-        for entry in tier.get("protocols") or ():
-            by_scope.setdefault(tuple(entry.get("primitives") or ()), []).append(entry["name"])
-        for theirs, names in by_scope.items():
+        for theirs, names in _by_scope(tier).items():
             if not theirs or not scope or set(theirs) & set(scope):
-                inside = (name_inside(name, place, len(names), own) for place, name in enumerate(names))
-                found = dict(zip(names, inside, strict=True)) | found
+                found = {name: name_inside(name, place, len(names), own) for place, name in enumerate(names)} | found
     return {name: one for name, one in found.items() if name not in own}
+
+
+class _TierSeries(NamedTuple):
+    """The series of one collective with their groups; ``on`` is the hardware NCCL ran on, empty where unknown."""
+
+    tier: Tier
+    series: Sequence[Series]
+    placed: Sequence[PlacedGroup]
+    on: Sequence[Hardware]
+
+    def members(self, names: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
+        found = []
+        for index, (series, placed) in enumerate(zip(self.series, self.placed, strict=True)):
+            outer = tuple(one for name in names if (one := self.costs(placed, name)))
+            inner = _under_inner(placed, series.primitive, self.tier.name, names)
+            found.append(Member(series, used[index], outer, inner=inner, on=self.on[index] if self.on else None))
+        return found
+
+    def costs(self, placed: PlacedGroup, name: str) -> AlgorithmCosts | None:
+        """Costs in the tier's parameters; the other tiers run under their last protocol, the one for large messages."""
+        primitive = self.series[0].primitive
+        listed = {span.tier.name: span.tier.protocols_for(primitive) for span in placed.spans}
+        inner = {tier: next(reversed(own.values())) for tier, own in listed.items() if own}
+        return costs(placed, self.tier.name, primitive, name, inner)
+
+
+def _under_inner(
+    placed: PlacedGroup, primitive: Primitive, tier: str, names: Sequence[str]
+) -> tuple[tuple[str, tuple[AlgorithmCosts, ...]], ...]:
+    """Costs under each protocol that all other tiers list, by protocol name."""
+    listed = {
+        span.tier.name: own for span in placed.spans if span.tier.name != tier and (own := span.tier.protocols_for(primitive))
+    }
+    common = [name for name in next(iter(listed.values()), ()) if all(name in own for own in listed.values())]
+    under = {protocol: {inner: own[protocol] for inner, own in listed.items()} for protocol in common}
+    each = {protocol: [costs(placed, tier, primitive, name, inner) for name in names] for protocol, inner in under.items()}
+    return tuple((protocol, tuple(one for one in several if one)) for protocol, several in each.items() if all(several))
+
+
+def _fit_collective(
+    fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
+) -> tuple[ChosenFit, tuple[tuple[ExcludedSize, ...], ...]]:
+    """The fit of one collective's series, and the sizes that each of them leaves out."""
+    title, where = series[0].title, series[0].points[0].where
+    if sum(len(one.points) for one in series) < _LEAST:
+        what, fix = f"{title}: a single size does not determine a line", "measure several sizes, ideally 1 KB to 1 GB"
+        raise ColltoolError(what, where=where, fix=fix)
+    placed = [check_fits(fabric, one) for one in series]
+    site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
+    known = None if algorithms else library_runs_of(series, site.on)
+    able, prior = _able(site, algorithms, known), _prior_of(fabric, tier, series[0].library)
+    judged = [
+        usable(member, prior) for member in site.members(able[:1], [np.ones(len(one.points), dtype=bool) for one in series])
+    ]
+    used, line = [used for used, _ in judged], tier.bandwidth * tier.ports
+    # sets of algorithms to compare: what the library would run, then the likeliest, alone and in pairs (over several rank counts
+    # or tiers, where two algorithms differ from one with one more protocol); just the user's where named
+    apart = len({one.ranks for one in series}) > 1 or len(placed[0].spans) > 1
+    own = tuple(name for name in known.algorithms if name in able) if known else ()
+    wanted: list[tuple[str, ...]] = [able] if algorithms else [(name,) for name in able]
+    if apart and not algorithms and series[0].primitive is not A2A:  # whose algorithms differ in latency alone: one is faster
+        wanted += combinations(able, 2)
+    options = [(names, site.members(names, used)) for names in wanted if set(names) != set(own)]
+    if known and own:
+        options.insert(0, (own, _likely(site.members(own, used), own, known)))
+    chosen = choose(options, prior, line, known.by if known and own else None)
+    if (needed := above_line(chosen, line)) and needed > _IMPOSSIBLE * line:
+        what = f"{title}: these times need {format_rate(needed)} from a port of {format_rate(line)}"
+        raise ColltoolError(what, where=where, fix="check the unit of the times, the ranks and the fabric")
+    return chosen, tuple(left for _, left in judged)
+
+
+def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | None) -> tuple[str, ...]:
+    first, spans = site.series[0], max(len(group.spans) for group in site.placed)
+    joined_by = capabilities_of(site.tier).joined_by
+    names = own_names(first, algorithms) if algorithms else tried(first.primitive, first.library, joined_by, spans)
+    names = tuple(dict.fromkeys([*(known.algorithms if known else ()), *names]))
+    able = tuple(name for name in names if all(site.costs(group, name) for group in site.placed))
+    if able and not (algorithms and len(able) < len(names)):
+        return able
+    missing = [name for name in names if name not in able]
+    for group in site.placed:
+        for name in missing:
+            try:
+                named_candidates(group, first.primitive, Readings(), [name])
+            except ColltoolError as error:
+                argument = "" if error.where else error.argument or "algorithms"
+                raise ColltoolError(
+                    f"{first.title}: {error.what}", where=error.where, argument=argument, fix=error.fix
+                ) from error
+    what = f"{first.title}: {', '.join(missing)} cannot be fitted"
+    fix = f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what can run"
+    raise ColltoolError(what, argument="algorithms", fix=fix)
+
+
+def _likely(members: Sequence[Member], names: Sequence[str], known: LibraryRuns) -> list[Member]:
+    """Marks per point the algorithms that the library would not have run; no marks where it runs one not in ``names``."""
+    found = []
+    for member, runs in zip(members, known.runs, strict=True):
+        unlikely = [[run.spec in names and run.spec != name for run in runs] for name in names]
+        found.append(member._replace(unlikely=np.array(unlikely)))
+    return found
+
+
+def _prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
+    """The fabric's α and launch overhead; MPI calls launch no kernel."""
+    launch = fabric.launch_overhead or None if log_library(library).launches_kernels else 0.0
+    return Prior(capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha, launch)

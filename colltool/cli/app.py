@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _interrupted(number: int, _: object) -> None:
     """End at once, in whatever line: nothing half written stays, and nobody is shown where it was."""
-    files = sys.modules.get("colltool.base.writing")
+    files = sys.modules.get("colltool.base.files")
     if files is not None and hasattr(files, "abandon"):
         files.abandon()
     os._exit(128 + number)
@@ -49,29 +49,29 @@ from colltool import __version__
 from colltool.base.errors import EXIT_BUG, EXIT_DONE, EXIT_UNUSABLE, ColltoolError, problems_of
 
 COMMANDS = {
-    "price": "Every algorithm that can run, fastest first.",
-    "crossover": "Every size at which the winner changes.",
-    "breakdown": "Where the time of one schedule goes.",
-    "compare": "Fabrics, or values of one, side by side.",
-    "sweep": "The winner over lists of fabrics, ranks, sizes and values.",
-    "sensitivity": "Whether the winner holds where numbers are off.",
-    "ladder": "A list of prices to compare, and to hold CI to.",
-    "plan": "A training job's step on a fabric, and what to change.",
-    "contention": "What a layout costs: link loads of groups that run together.",
-    "verify": "Every formula against its executed schedule.",
-    "calibrate": "A fabric fitted to measured logs.",
-    "validate": "Measured logs against a fabric's prices.",
-    "trace": "Collectives of profiler traces against a fabric's prices.",
-    "doctor": "What ails a machine, from its logs alone.",
-    "report": "A page to hand over: drawn, priced, compared, measured.",
-    "diff": "What moved between two JSON outputs.",
-    "explain": "An algorithm in words, with your numbers put in.",
-    "export": "Your answer as NCCL's tuner file, or as input of ASTRA-sim.",
-    "fabric": "shipped fabrics; start, show, draw, check, size your own",
-    "job": "shipped jobs; show, check and describe job files",
-    "guide": "The manual: the model, your own fabric, logs, exports, CI.",
+    "price": ("prices", "Every algorithm that can run, fastest first."),
+    "crossover": ("prices", "Every size at which the winner changes."),
+    "breakdown": ("prices", "Where the time of one schedule goes."),
+    "compare": ("choices", "Fabrics, or values of one, side by side."),
+    "sweep": ("choices", "The winner over lists of fabrics, ranks, sizes and values."),
+    "sensitivity": ("choices", "Whether the winner holds where numbers are off."),
+    "ladder": ("prices", "A list of prices to compare, and to hold CI to."),
+    "plan": ("choices", "A training job's step on a fabric, and what to change."),
+    "contention": ("networks", "What a layout costs: link loads of groups that run together."),
+    "verify": ("networks", "Every formula against its executed schedule."),
+    "calibrate": ("measurements", "A fabric fitted to measured logs."),
+    "validate": ("measurements", "Measured logs against a fabric's prices."),
+    "trace": ("measurements", "Collectives of profiler traces against a fabric's prices."),
+    "doctor": ("measurements", "What ails a machine, from its logs alone."),
+    "report": ("choices", "A page to hand over: drawn, priced, compared, measured."),
+    "diff": ("prices", "What moved between two JSON outputs."),
+    "explain": ("prices", "An algorithm in words, with your numbers put in."),
+    "export": ("networks", "Your answer as NCCL's tuner file, or as input of ASTRA-sim."),
+    "fabric": ("files", "shipped fabrics; start, show, draw, check, size your own"),
+    "job": ("files", "shipped jobs; show, check and describe job files"),
+    "guide": ("files", "The manual: the model, your own fabric, logs, exports, CI."),
 }
-
+"""Each with the module that it stands in, and its line of help."""
 
 _OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # what help meets there; files say their own
 

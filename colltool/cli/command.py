@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args
 
 import typer
 
-from colltool.base.errors import ColltoolError, ManyErrors, called, speaking
+from colltool.base.errors import EXIT_CHECK_FAILED, ColltoolError, ManyErrors, called, problems_of, speaking
 from colltool.base.errors import given as mark
-from colltool.base.progress import watched
+from colltool.base.result import watched
 from colltool.cli import options as o
-from colltool.cli import values
-from colltool.cli.groups import capabilities_of, expanded, taken
-from colltool.cli.output import Counting, kept, read_here, say, written_twice
-
-FABRIC_SUFFIXES = (".yaml", ".yml")
+from colltool.cli.output import Counting, kept, refuse, say
 
 Checked = TypeVar("Checked")
+_BARE_BELOW = 1000  # bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
 
 
 def group_app(help: str) -> typer.Typer:
@@ -32,25 +30,29 @@ def group_app(help: str) -> typer.Typer:
     )  # fmt: skip
 
 
-def command(**names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    app: typer.Typer | None = None, name: str = "", short_help: str = "", **names: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command from a function that asks for groups of options.
 
     Args:
-        **names: what errors call an argument here, where it is not the option that :mod:`colltool.base.errors` knows.
+        app, name, short_help: the command that it is a part of, what it is called there, and its line in that one's help.
+        **names: what errors call an argument here, where it is not the option of its row.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         asked = inspect.signature(function, eval_str=True).parameters
-        parts = {name: list(expanded(parameter)) for name, parameter in asked.items()}
+        parts = {name: o.expanded(parameter) for name, parameter in asked.items()}
         signature = inspect.Signature([part for several in parts.values() for part in several])
+        help_, *examples = re.split(r"\n\n(?=Examples?:\n)", inspect.getdoc(function) or "")
 
         @wraps(function)
         def run(**given: Any) -> None:
             with called("shell", **names), speaking("shell"), kept() as outputs:
                 _keep_apart(signature, given)
-                arguments = {name: taken(asked[name], parts[name], given) for name in asked}
+                arguments = {name: o.taken(asked[name], parts[name], given) for name in asked}
                 try:
-                    with Counting(function.__name__.strip("_")) as watch, watched(watch):
+                    with Counting(name or function.__name__) as watch, watched(watch):
                         function(**arguments)
                 except typer.Exit:  # a check that did not hold: what it found is written all the same
                     outputs.leave()
@@ -60,8 +62,12 @@ def command(**names: str) -> Callable[[Callable[..., None]], Callable[..., None]
                 outputs.leave()
                 _say_bytes(given.get("size"))
 
+        run.__doc__ = help_
+        run.examples = "\b\n" + "".join(examples)  # type: ignore[attr-defined]  # stand below the options
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {part.name: part.annotation for part in signature.parameters.values()}
+        if app is not None:
+            app.command(name, epilog=run.examples, short_help=short_help)(run)  # type: ignore[attr-defined]
         return run
 
     return decorate
@@ -72,16 +78,19 @@ def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
 
     :meth:`Outputs.leave` knows of all that was read, also by the names within a list or another file.
     """
-    from colltool.base.writing import same_file, same_place
+    from colltool.base.files import same_file, same_place
 
-    marked = {name: capabilities_of(parameter)[1] for name, parameter in signature.parameters.items()}
-    read = [path for name, marks in marked.items() if o.READ in marks for path in _paths(given[name])]
-    written = [(name, path) for name, marks in marked.items() if o.WRITTEN in marks for path in _paths(given[name])]
+    read: list[Path] = []
+    written: list[tuple[str, Path]] = []
+    for name, parameter in signature.parameters.items():
+        if marks := {o.READ, o.WRITTEN}.intersection(o.capabilities_of(parameter)[1]):
+            several = given[name] if isinstance(given[name], list | tuple) else [given[name]]
+            paths = [Path(one) for one in several if one is not None and str(one) != "-"]
+            read += paths if o.READ in marks else []
+            written += [(name, path) for path in paths] if o.WRITTEN in marks else []
     for index, (name, path) in enumerate(written):
-        if any(same_file(path, one) for one in read):
-            raise read_here(path, name)
-        if any(same_place(path, other) for _, other in written[:index]):
-            raise written_twice(path, name)
+        again = any(same_place(path, other) for _, other in written[:index])
+        refuse(path, name, read=any(same_file(path, one) for one in read), again=again)
 
 
 def _misplaced(given: dict[str, Any]) -> ColltoolError | None:
@@ -114,15 +123,18 @@ def _misplaced(given: dict[str, Any]) -> ColltoolError | None:
 
 def _say_bytes(size: Any) -> None:
     """Say of small sizes without a unit that they are bytes, as in nccl-tests: somebody may have meant megabytes."""
-    bare = values.bare_sizes(size) if isinstance(size, str) else []
+    sizes = [part.strip() for part in size.split(",")] if isinstance(size, str) else []
+    bare = [one for one in sizes if one.isascii() and one.isdecimal() and int(one[:9]) < _BARE_BELOW]
     if bare:
-        several = len(bare) > 1
-        say(f"note: -M {','.join(bare)} {'are' if several else 'is'} bytes, as in nccl-tests; write {bare[0]}MB for megabytes")
+        are = "are" if len(bare) > 1 else "is"
+        say(f"note: -M {','.join(bare)} {are} bytes, as in nccl-tests; write {bare[0]}MB for megabytes")
 
 
-def _paths(value: Any) -> list[Path]:
-    several = value if isinstance(value, list | tuple) else [value]
-    return [Path(one) for one in several if one is not None and str(one) != "-"]
+def failed(*lines: str) -> NoReturn:
+    """End with the exit code of a check that does not hold, and say why."""
+    for line in lines:
+        typer.echo(line, err=True)
+    raise typer.Exit(EXIT_CHECK_FAILED)
 
 
 def each_checked(files: Iterable[str], check: Callable[[str], Checked], result: Callable[[tuple[Checked, ...]], Any]) -> Any:
@@ -136,19 +148,12 @@ def each_checked(files: Iterable[str], check: Callable[[str], Checked], result: 
     for file in files:
         try:
             checks.append(check(file))
-        except ManyErrors as error:
-            problems += error.problems
         except ColltoolError as error:
-            problems.append(error)
+            problems += problems_of(error)
     if problems:
-        _say_of_the_others(result(tuple(checks)) if checks else None)
+        if checks:  # on an error stdout stays empty, and nobody should have to ask again for the files that hold
+            from colltool.render.dispatch import rendered
+
+            say(*rendered(result(tuple(checks)), "table").splitlines())
         raise ManyErrors(problems)
     return result(tuple(checks))
-
-
-def _say_of_the_others(result: Any) -> None:
-    """On an error stdout stays empty, and nobody should have to ask again for the files that hold."""
-    if result is not None:
-        from colltool.render.dispatch import rendered
-
-        say(*rendered(result, "table").splitlines())

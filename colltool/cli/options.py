@@ -1,135 +1,252 @@
-"""Options of the commands, each made of its row in :data:`colltool.api.arguments.ARGUMENTS`, or of the rows below.
+"""Options of the commands, each made of its row in :data:`colltool.api.arguments.ARGUMENTS`, and the groups that commands share.
 
-``READ`` and ``WRITTEN`` mark parameters that name files, so that no output is written over an input.
+A group becomes one value of the command that asks for it by its type: ``fabric: FabricChoice``, ``group: GroupChoice``,
+``out: Out`` and ``readings: Readings`` stand where their options stand. ``READ`` and ``WRITTEN`` mark parameters that name files,
+so that no output is written over an input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
 from pathlib import Path
-from typing import Annotated, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin
 
 import typer
 
-from colltool.api.arguments import ARGUMENTS, Argument
+from colltool.api.arguments import ARGUMENTS, FORMATS
+from colltool.base.errors import ColltoolError
 from colltool.cli import completion, values
+from colltool.cli.output import chosen_format, keep_apart, screen_of, write, write_bytes
+from colltool.estimate.assumptions import DECLARED, KINDS, Readings, words
+
+if TYPE_CHECKING:
+    from colltool.fabric.model import Fabric
 
 READ = "names a file that is read"
 WRITTEN = "names a file that is written"
-FORMATS = ("table", "json", "csv", "markdown", "html")
-
-_OWN = {
-    "form": Argument(
-        "--format", help="How to write the result. [default: table, or by the suffix of -o]", kind="word", words=FORMATS,
-        python="format",
-    ),
-    "output": Argument("--output -o", "FILE", "Write to this file instead of the terminal; - is the terminal."),
-    "columns": Argument("--columns", "A,B,...", "Columns of tables and CSV, in this order: keys or titles."),
-    "everything": Argument(
-        "--all -v", help="Every row, column and note; the default view shows what matters most.", kind="flag"
-    ),
-    "plot": Argument("--plot", "FILE", "Draw it: .png, .svg or .pdf; needs matplotlib."),
-    "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
-    "pivot": Argument("--pivot", help="Tables of two axes that show this.", kind="word", words=("busbw", "total", "algorithm")),
-    "files": Argument("", "FILE..."),
-    "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
-    "no_pager": Argument("--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"),
-    "rows": Argument("--rows", "AXIS", "The axis down: fabric, ranks, bytes or a KEY."),
-    "cols": Argument("--cols", "AXIS", "The axis across."),
-    "calls": Argument("--calls", "FILE", "Write the calls of a step as a job, for colltool plan on another fabric."),
-    "check": Argument("--check", "FILE", "Compare with this JSON output of an earlier run; exit 1 where a price moved."),
-    "as_eta": Argument("--as-eta", help="Print the eta to put in the fabric file.", kind="flag"),
-    "search": Argument(
-        "--search", help="Price every layout that fills the ranks and fits the memory; the best first.", kind="flag"
-    ),
-    "channels": Argument(
-        "--channels", "N", "Channels of every row; NVLS has a limit of its own. [default: what NCCL takes]", "count"
-    ),
-    "env": Argument("--env", help="Print NCCL_ALGO instead: algorithms without sizes.", kind="flag"),
-    "source": Argument("--from", "FABRIC", "Start from this one.", offers="fabric"),
-    "tiers": Argument("--tiers", "TIER,...", "NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA each, innermost first."),
-    "ideal": Argument("--ideal", help="Without contention: every eta is 1.", kind="flag"),
-}  # fmt: skip
+FABRIC_SUFFIXES = (".yaml", ".yml")
 
 
-def option(name: str, help: str | None = None, parser: Any = None, **other: Any) -> Any:
-    """What typer is told of an argument.
-
-    Args:
-        name: its row.
-        help: in place of the row's.
-        parser: in place of the reader that goes with the row's kind.
-        **other: in place of other fields of the row.
-    """
-    row = (_OWN.get(name) or ARGUMENTS[name])._replace(**other)
+def option(name: str, help: str | None = None, **other: Any) -> Any:
+    """What typer is told of an argument: its row, with ``help`` and other fields in place of the row's."""
+    row = ARGUMENTS[name]._replace(**other)
     details: dict[str, Any] = {
         "metavar": row.metavar or "|".join(row.words) or None,
         "help": row.help if help is None else help,
-        "parser": parser or values.reader(row.python or name, row),
+        "parser": values.reader(row.python or name, row),
         "autocompletion": completion.offered(row),
     }
     return typer.Option(*row.flags.split(), **details) if row.flags else typer.Argument(**details)
 
 
-Several = list[str] | None
-
-Primitive = Annotated[str, option("primitive")]
-MaybePrimitive = Annotated[str | None, option("primitive", "One primitive. [default: all]")]
-Fabrics = Annotated[list[str], option("fabric"), READ]
-FabricFile = Annotated[str, option("fabric", flags="", metavar=""), READ]
-Set = Annotated[Several, option("overrides")]
-Ranks = Annotated[int | None, option("ranks")]
-COUNTS = "Numbers of ranks: 8,64, or 8-64 (doubled), or 8-64+8 (in steps)."
-RankCounts = Annotated[Several, option("ranks", f"{COUNTS} [default: all of each fabric]", metavar="N,...", kind="text")]
-LogRanks = Annotated[
-    int | None, option("ranks", "Ranks, for logs that do not say (OSU).", hint="one number for all logs of a call")
-]
-Stride = Annotated[int, option("stride")]
-Alone = Annotated[bool, option("alone")]
-Shape = Annotated[str | None, option("shape")]
-Size = Annotated[str, option("size")]
-MaybeSize = Annotated[str | None, option("size", "Bytes per rank.")]
-Sizes = Annotated[str | None, option("sizes")]
-Algorithms = Annotated[str | None, option("algorithms")]
-Library = Annotated[str | None, option("library")]
-SlowRank = Annotated[float | None, option("slow_rank")]
-Rtol = Annotated[float | None, option("rtol")]
-Logs = Annotated[list[str], option("logs"), READ]
-Collective = Annotated[str | None, option("collective")]
-Nodes = Annotated[int | None, option("nodes")]
-InPlace = Annotated[bool, option("in_place")]
-JobFile = Annotated[str, option("job", metavar=""), READ]
-JobSet = Annotated[Several, option("job_overrides")]
-Output = Annotated[Path | None, option("output"), WRITTEN]
-
-
-def _schema(files: str, definition: Callable[[], Any]) -> Any:
-    """``--schema`` of a command that reads files other than fabrics: print their JSON Schema and stop."""
+def schema_option(files: str, definition: str) -> Any:
+    """``--schema`` of a command that reads files other than fabrics: print the JSON Schema of ``module:Model`` and stop."""
 
     def printed(asked: bool) -> None:
         if asked:
-            from colltool.cli.output import write
-            from colltool.definitions.reader import json_schema
-            from colltool.render.dispatch import to_json
-
-            write(to_json(json_schema(definition(), files)), None)
+            write_schema(resolve_name(definition), files, None)
             raise typer.Exit
 
     help_ = f"Print the JSON Schema of {files} files, for editors, and stop."
     return typer.Option("--schema", help=help_, is_eager=True, callback=printed)
 
 
-def _ladder() -> Any:
-    from colltool.fabric.ladder import LadderFile
+def write_schema(definition: Any, files: str, output: Path | None) -> None:
+    """The JSON Schema of a kind of files, for completion and checks in an editor."""
+    from colltool.definitions.reader import json_schema
+    from colltool.render.dispatch import to_json
 
-    return LadderFile
-
-
-def _layout() -> Any:
-    from colltool.congestion.layout_file import LayoutFile
-
-    return LayoutFile
+    write(to_json(json_schema(definition, files)), output)
 
 
-LadderSchema = Annotated[bool, _schema("ladder", _ladder)]
-LayoutSchema = Annotated[bool, _schema("layout", _layout)]
+Several = list[str] | None
+
+Primitive = Annotated[str, option("primitive")]
+MaybePrimitive = Annotated[str | None, option("primitive", "One primitive. [default: all]")]
+FabricFile = Annotated[str, option("fabric", flags="", metavar=""), READ]
+Set = Annotated[Several, option("overrides")]
+Stride = Annotated[int, option("stride")]
+Alone = Annotated[bool, option("alone")]
+Shape = Annotated[str | None, option("shape")]
+Size = Annotated[str, option("size")]
+Sizes = Annotated[str | None, option("sizes")]
+Algorithms = Annotated[str | None, option("algorithms")]
+Library = Annotated[str | None, option("library")]
+SlowRank = Annotated[float | None, option("slow_rank")]
+Rtol = Annotated[float | None, option("rtol")]
+Logs = Annotated[list[str], option("logs"), READ]
+LogRanks = Annotated[int | None, option("log_ranks")]
+Collective = Annotated[str | None, option("collective")]
+Nodes = Annotated[int | None, option("nodes")]
+InPlace = Annotated[bool, option("in_place")]
+JobFile = Annotated[str, option("job", flags="", metavar=""), READ]
+JobSet = Annotated[Several, option("job_overrides")]
+Output = Annotated[Path | None, option("output"), WRITTEN]
+
+
+class FabricChoice(NamedTuple):
+    """``--fabric`` and ``--set``: which fabric, with which values in place of its own."""
+
+    names: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+    def load(self) -> Fabric:
+        """The fabric; refuses more than one."""
+        from colltool.fabric.load import load_fabric
+
+        return load_fabric(self.name, self.overrides)
+
+    @property
+    def several(self) -> list[str]:
+        """All that were given, also as ``A,B``."""
+        from colltool.fabric.load import exists
+
+        return [part for name in self.names for part in ([name] if exists(name) else name.split(","))]
+
+    @property
+    def name(self) -> str:
+        """The one that was given: silently taking the last of two would price the wrong thing."""
+        if len(self.names) > 1:
+            fix = "one a call: write each to a file with --format json -o FILE, and compare two with colltool diff OLD NEW"
+            raise ColltoolError(f"given {len(self.names)} times: {', '.join(self.names)}", argument="fabric", fix=fix)
+        return self.names[0]
+
+
+class GroupChoice(NamedTuple):
+    """``--ranks``, ``--stride``, ``--alone`` and ``--shape``: who is in the group."""
+
+    ranks: int | None = None
+    stride: int = 1
+    alone: bool = False
+    shape: tuple[int, ...] | None = None
+
+
+NO_FABRIC, EVERYBODY = FabricChoice(), GroupChoice()
+
+
+class Out(NamedTuple):
+    """``--plot``, ``--format``, ``--output``, ``--columns`` and ``--all``: how a result is written, where to, and what of it."""
+
+    form: str | None = None
+    path: Path | None = None
+    columns: str | None = None
+    everything: bool = False
+    plot: Path | None = None
+    plot_what: str = ""
+
+    def emit(self, result: Any) -> None:
+        """Draw a result where a picture is asked for, render it and write it."""
+        if self.plot is not None:
+            from colltool.render.plot import picture
+
+            keep_apart(self.plot, "plot")
+            write_bytes(self.plot, picture(result, self.plot.suffix, self.plot_what), "plot")
+        keep_apart(self.path, "output")
+        from colltool.render.dispatch import rendered
+
+        chosen = chosen_format(self.form, self.path)
+        names = [] if self.columns is None else [name.strip() for name in self.columns.split(",")]
+        screen = screen_of(to_file=self.path is not None) if chosen == "table" else None
+        write(rendered(result, chosen, screen, names, everything=self.everything), self.path)
+
+
+class Plots:
+    """Beside ``Out`` in an annotation: results are drawn too, as one of several views where there are such."""
+
+    def __init__(self, *views: str, help: str | None = None) -> None:
+        self.views, self.help = views, help
+
+
+class Also(NamedTuple):
+    """Beside ``Out`` in an annotation: one more format, and the line of help for all."""
+
+    form: str
+    help: str
+
+
+class Without(NamedTuple):
+    """Beside ``Readings`` in an annotation: a reading that a command does not offer."""
+
+    name: str
+
+
+def capabilities_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
+    """The type of a parameter, and what stands beside it in ``Annotated``."""
+    if get_origin(parameter.annotation) is Annotated:
+        kind, *beside = get_args(parameter.annotation)
+        return kind, tuple(beside)
+    return parameter.annotation, ()
+
+
+def expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The options of a group in place of the parameter that asks for it; any other parameter as it is."""
+    (kind, beside), default = capabilities_of(parameter), parameter.default
+    parts: dict[str, tuple[Any, Any]]
+    if kind is FabricChoice:
+        names = (default.names or None) if isinstance(default, FabricChoice) else default
+        parts = {"fabric": (Annotated[list[str], option("fabric"), READ], names), "set_": (Set, None)}
+    elif kind is GroupChoice:
+        ranks = Annotated[int | None, option("ranks")]
+        parts = {"ranks": (ranks, None), "stride": (Stride, 1), "alone": (Alone, False), "shape": (Shape, None)}
+    elif kind is Out:
+        parts, form = {}, option("form")
+        for one in beside:
+            if isinstance(one, Plots):
+                parts["plot"] = Annotated[Path | None, option("plot"), WRITTEN], None
+                if one.views:
+                    parts["plot_what"] = Annotated[str, option("plot_what", one.help, words=one.views)], one.views[0]
+            else:
+                form = option("form", one.help, words=(*FORMATS, one.form))
+        parts |= {"form": (Annotated[str | None, form], None), "output": (Output, None)}
+        parts["columns"] = Annotated[str | None, option("columns")], None
+        parts["everything"] = Annotated[bool, option("everything")], False
+    elif kind is Readings:
+        parts = {name: _reading(name) for name in DECLARED if Without(name) not in beside}
+    else:
+        return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=annotation)
+        for name, (annotation, usual) in parts.items()
+    ]
+
+
+def _reading(name: str) -> tuple[Any, Any]:
+    """A reading of the model as an option: its words, its line of help; its default."""
+    flag, default, known = f"--{name.replace('_', '-')}", Readings._field_defaults[name], words(name)
+    if KINDS[name] is bool:
+        return Annotated[bool, typer.Option(flag, help=DECLARED[name].help)], default
+    metavar = "|".join((*known, "P") if int in get_args(KINDS[name]) else known) or "NUMBER"
+    complete = completion.words(known)
+    return Annotated[str, typer.Option(flag, metavar=metavar, help=DECLARED[name].help, autocompletion=complete)], str(default)
+
+
+def taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: dict[str, Any]) -> Any:
+    """What the command gets for one of its parameters."""
+    kind, _ = capabilities_of(parameter)
+    own = {part.name: given[part.name] for part in parts}
+    if kind is FabricChoice:
+        return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()))
+    if kind is GroupChoice:
+        return GroupChoice(**own)
+    if kind is Out:
+        check_plot(own.get("plot"))
+        return Out(path=to_file(own.pop("output")), **own)
+    return values.readings(own) if kind is Readings else own[parameter.name]
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse a picture that cannot be drawn before the work starts: no matplotlib, an unknown suffix, a folder that is none."""
+    if path is not None:
+        from colltool.render import plot
+
+        plot.check_plot(path)
+
+
+def to_file(path: Path | None) -> Path | None:
+    """The file to write; None is stdout, and so is ``-``."""
+    if path is None or str(path) == "-":
+        return None
+    if not path.name:  # Path("") is the current folder
+        raise ColltoolError("is not the name of a file", argument="output", fix="write -o FILE, or -o - for the terminal")
+    return path

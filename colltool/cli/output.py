@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,26 +17,14 @@ from time import monotonic
 from typing import Any
 
 from colltool.base.errors import ColltoolError
-from colltool.base.inputs import Inputs, remembering
+from colltool.base.files import Inputs, remembering
 
 SOON_S, OFTEN_S = 1.0, 0.2
-BY_SUFFIX = {
-    ".json": "json",
-    ".csv": "csv",
-    ".md": "markdown",
-    ".html": "html",
-    ".htm": "html",
-    ".txt": "table",
-    "": "table",
-}
+BY_SUFFIX = {".json": "json", ".csv": "csv", ".md": "markdown", ".html": "html", ".htm": "html", ".txt": "table", "": "table"}
 
 
 def chosen_format(form: str | None, output: Path | None) -> str:
-    """The format asked for, else the one that the file's name says, else a table.
-
-    Raises:
-        ColltoolError: a name whose suffix says something else.
-    """
+    """The format asked for, else the one that the file's name says, else a table."""
     if form is not None or output is None:
         return form or "table"
     found = BY_SUFFIX.get(output.suffix.lower())
@@ -86,24 +74,6 @@ def collect() -> None:
         gc.enable()
 
 
-def emit(result: Any, form: str | None, output: Path | None, columns: str | None = None, *, everything: bool = False) -> None:
-    """Render a result and write it.
-
-    Args:
-        result: what a public function returned.
-        form, output, columns, everything: ``--format``, ``--output``, ``--columns`` and ``--all``.
-
-    Raises:
-        ColltoolError: a suffix or a column that is not known, a file that cannot be written.
-    """
-    from colltool.render.dispatch import rendered
-
-    chosen = chosen_format(form, output)
-    names = [] if columns is None else [name.strip() for name in columns.split(",")]
-    screen = screen_of(to_file=output is not None) if chosen == "table" else None
-    write(rendered(result, chosen, screen, names, everything=everything), output)
-
-
 def screen_of(*, to_file: bool) -> Any:
     """What a table is drawn for: the terminal on stdout, or a pipe or file, whose tables are as wide as they need."""
     import shutil
@@ -122,28 +92,6 @@ def screen_of(*, to_file: bool) -> Any:
 _STEERING = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
-def put(text: str) -> None:
-    """Write text to stdout; a reader that went away is no error.
-
-    Raises:
-        ColltoolError: it cannot be written.
-    """
-    if sys.stdout is None:
-        raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
-    try:
-        _print(text)
-    except BrokenPipeError:
-        silence()
-    except OSError as error:
-        silence()
-        raise unwritable(error) from error
-
-
-def encoded(text: str) -> bytes:
-    """Text as it leaves the program, in UTF-8: see :func:`escaped`."""
-    return escaped(text).encode("utf-8")
-
-
 def escaped(text: str) -> str:
     """Text without a character that would steer a terminal or turn a line around, or that is none.
 
@@ -157,19 +105,22 @@ def escaped(text: str) -> str:
     return re.sub(_STEERING, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _print(text: str) -> None:
+def put(text: str) -> None:
+    """Write text to stdout; a reader that went away is no error."""
+    if sys.stdout is None:
+        raise ColltoolError("is closed", where="stdout", fix="write to a file with -o")
     text = escaped(text)
     try:
-        sys.stdout.write(text)
-    except UnicodeEncodeError:
+        try:
+            sys.stdout.write(text)
+        except UnicodeEncodeError:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
-        sys.stdout.buffer.write(encoded(text))
-    sys.stdout.flush()
-
-
-def silence() -> None:
-    """Let stdout lead nowhere, so that the flush at exit says nothing more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit says nothing more
+        if not isinstance(error, BrokenPipeError):
+            raise unwritable(error) from error
 
 
 def unwritable(error: OSError) -> ColltoolError:
@@ -181,7 +132,7 @@ def unwritable(error: OSError) -> ColltoolError:
 def say(*lines: str) -> None:
     """Lines for a person, on stderr, without a character that moves a cursor or breaks a line."""
     if sys.stderr is not None:
-        from colltool.base.quoting import printable
+        from colltool.base.errors import printable
 
         print("\n".join(printable(line) for line in lines), file=sys.stderr)
 
@@ -196,18 +147,12 @@ class Outputs:
     texts: list[str] = field(default_factory=list)
 
     def leave(self) -> None:
-        """Write all of it, files before stdout.
-
-        Raises:
-            ColltoolError: a file is read by this command, two outputs are one file, or one cannot be written; none was.
-        """
-        from colltool.base.writing import making, same_place, write_files
+        """Write all of it, files before stdout; nothing where one of them cannot be written."""
+        from colltool.base.files import making, same_place, write_files
 
         for index, (path, (_, argument)) in enumerate(self.files.items()):
-            if self.inputs.hold(path):
-                raise read_here(path, argument)
-            if any(same_place(path, other) for other in list(self.files)[:index]):
-                raise written_twice(path, argument)
+            again = any(same_place(path, other) for other in list(self.files)[:index])
+            refuse(path, argument, read=self.inputs.hold(path), again=again)
         with making(self.folders):
             write_files({path: content for path, (content, _) in self.files.items()})
         for text in self.texts:
@@ -229,53 +174,35 @@ def kept() -> Iterator[Outputs]:
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write text to a file, whole or not at all, or to stdout, at the end of the command that this is part of.
-
-    Raises:
-        ColltoolError: it cannot be written, where no command is under way.
-    """
-    if output is None or str(output) == "-":
-        outputs = _OUTPUTS.get()
-        put(text) if outputs is None else outputs.texts.append(text)
+    """Write text to a file, whole or not at all, or to stdout, at the end of the command that this is part of."""
+    if output is not None and str(output) != "-":
+        write_bytes(output, escaped(text).encode(), "output")
+    elif outputs := _OUTPUTS.get():
+        outputs.texts.append(text)
     else:
-        write_bytes(output, encoded(text), "output")
+        put(text)
 
 
-def write_bytes(path: Path, content: bytes, argument: str) -> None:
-    """As :func:`write`, for any content; ``argument`` is what names the file."""
+def write_bytes(path: Path, content: bytes, argument: str, *, folder: Path | None = None) -> None:
+    """As :func:`write`, any content, within a command; ``argument`` names the file, ``folder`` is made where there is none."""
     outputs = _OUTPUTS.get()
-    if outputs is None:
-        from colltool.base.writing import write_file
-
-        write_file(path, content)
-        return
-    if path in outputs.files:
-        raise written_twice(path, argument)
+    assert outputs is not None
+    refuse(path, argument, again=path in outputs.files)
     outputs.files[path] = content, argument
+    if folder is not None:
+        outputs.folders.append(folder)
 
 
 def keep_apart(path: Path | None, argument: str) -> None:
     """Refuse an output that was read so far, before anything is rendered for it."""
-    outputs = _OUTPUTS.get()
-    if outputs is not None and path is not None and outputs.inputs.hold(path):
-        raise read_here(path, argument)
+    if path is not None and (outputs := _OUTPUTS.get()):
+        refuse(path, argument, read=outputs.inputs.hold(path))
 
 
-def write_folder(folder: Path, files: Mapping[str, str]) -> None:
-    """As :func:`write`, files of one folder, which is made where there is none; only within a command."""
-    outputs = _OUTPUTS.get()
-    assert outputs is not None
-    outputs.folders.append(folder)
-    for name, text in files.items():
-        write(text, folder / name)
-
-
-def read_here(path: Path, argument: str) -> ColltoolError:
-    """The error for an output that is also an input."""
-    fix = "name another file: what is read stays as it is"
-    return ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)
-
-
-def written_twice(path: Path, argument: str) -> ColltoolError:
-    """The error for two outputs into one file."""
-    return ColltoolError(f"{path} is written twice", argument=argument, fix="name two files")
+def refuse(path: Path, argument: str, *, read: bool = False, again: bool = False) -> None:
+    """Refuse an output that is also an input, or a second one into the same file."""
+    if read:
+        fix = "name another file: what is read stays as it is"
+        raise ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)
+    if again:
+        raise ColltoolError(f"{path} is written twice", argument=argument, fix="name two files")

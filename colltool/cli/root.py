@@ -10,8 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, nearest
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.cli.app import COMMANDS
 
 EXAMPLES = """
@@ -48,12 +47,12 @@ class _Lazy(TyperGroup):
         if cmd_name not in COMMANDS:
             fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
             raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
-        module = import_module(f"colltool.cli.{cmd_name}")
-        own = getattr(module, "app", None)
-        if own is None:
-            own = typer.Typer(add_completion=False, rich_markup_mode=None)
-            own.command(cmd_name, epilog=module.EXAMPLES, short_help=COMMANDS[cmd_name])(getattr(module, cmd_name))
-        command = typer.main.get_command(own)
+        home, short_help = COMMANDS[cmd_name]
+        found = getattr(import_module(f"colltool.cli.{home}"), cmd_name)
+        if not isinstance(found, typer.Typer):
+            function, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
+            found.command(cmd_name, epilog=function.examples, short_help=short_help)(function)
+        command = typer.main.get_command(found)
         command.name = cmd_name
         return command
 

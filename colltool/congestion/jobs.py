@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AR, Primitive
-from colltool.base.units import MAX_SIZE
 from colltool.congestion.groups import Alike, GroupLayout, Layout, alike
 from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
 from colltool.congestion.traffic import (

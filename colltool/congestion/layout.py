@@ -16,17 +16,15 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from colltool.base.errors import ColltoolError, given
-from colltool.base.inputs import read_text
+from colltool.base.errors import ColltoolError, given, shown
+from colltool.base.files import read_text
+from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
-from colltool.base.quoting import shown
-from colltool.base.units import parse_size
 from colltool.congestion.groups import GroupLayout, Layout, PatternGroups, Ranks, numbers
 from colltool.congestion.layout_file import MOST_RANKS, LayoutFile
 from colltool.congestion.patterns import MapPattern, Pattern, PatternError, expand, expand_map
-from colltool.definitions.overrides import Overrides, Shorthand
-from colltool.definitions.reader import Reading, read
-from colltool.definitions.source_map import KeyPath
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read
+from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
 
 _RUN: dict[str, Any] = {"primitive": parse_primitive, "algorithm": str, "size": parse_size}

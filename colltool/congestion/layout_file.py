@@ -6,11 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from colltool.base.quoting import shown
+from colltool.base.errors import shown
 from colltool.congestion.patterns import MapKind, PatternKind
-from colltool.definitions.field_types import MAX_DEPTH, AlgorithmName, Flag, Label, Part, PrimitiveName, Size, Words
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.definitions.source_map import MOST
+from colltool.definitions.field_types import (
+    MAX_DEPTH,
+    Accepted,
+    AlgorithmName,
+    Flag,
+    Label,
+    Part,
+    PrimitiveName,
+    Size,
+    Slip,
+    Slips,
+    Words,
+)
+from colltool.definitions.source import MOST
 
 MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link
 

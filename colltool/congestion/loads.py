@@ -12,11 +12,11 @@ from colltool.base.errors import ColltoolError, given
 from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.lattice_links import LatticeLinks
 from colltool.schedules.links import (
     SMALL,
     Floats,
     Indices,
+    LatticeLinks,
     LevelBoundary,
     LinkClass,
     LinkModel,

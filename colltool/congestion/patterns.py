@@ -8,8 +8,7 @@ from math import prod
 from random import Random
 from typing import Literal, NamedTuple, assert_never, get_args
 
-from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.base.inputs import read_text
-from colltool.base.quoting import clipped, printable, shown
-from colltool.base.units import MAX_SIZE
+from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, shown
+from colltool.base.files import read_text
+from colltool.base.formatting import MAX_SIZE
 from colltool.congestion.traffic import Traffic
 from colltool.schedules.links import Floats
 

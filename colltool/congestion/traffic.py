@@ -14,9 +14,25 @@ import numpy as np
 import colltool.algorithms as _filled  # the registry fills on import
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
-from colltool.base.cost import AllPeers, Chain, Pair, Peers, Ring, Rounds
 from colltool.base.errors import ColltoolError, given
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive, log2_ceil
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    BC,
+    P2P,
+    REDUCE,
+    RS,
+    SHORT,
+    AllPeers,
+    Chain,
+    Pair,
+    Peers,
+    Primitive,
+    Ring,
+    Rounds,
+    log2_ceil,
+)
 from colltool.congestion.seats import TierSeats
 from colltool.fabric.model import Fabric
 from colltool.schedules.links import Floats, Indices

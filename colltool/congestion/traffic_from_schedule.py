@@ -21,7 +21,7 @@ from colltool.congestion.traffic import Members, Traffic, TrafficRow
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import name_in_phase
-from colltool.schedules.full_mesh import paths
+from colltool.schedules.gather_scatter import paths
 from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Program, Step, effort, maker
 

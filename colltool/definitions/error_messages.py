@@ -7,11 +7,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from colltool.base.errors import nearest
-from colltool.base.quoting import shown
-from colltool.definitions.field_types import MIN_BANDWIDTH_BPS
-from colltool.definitions.schema_hints import Slips, Spot, keys_at, path_of, spot_at
-from colltool.definitions.source_map import MOST, Finding, KeyPath, value_at
+from colltool.base.errors import nearest, shown
+from colltool.definitions.field_types import MIN_BANDWIDTH_BPS, Slips, Spot, keys_at, path_of, spot_at, spot_of
+from colltool.definitions.source import MOST, Finding, KeyPath, value_at
 
 _SPELT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
 """Ratios and shares as people say them: 3:1, 80%, 2x."""
@@ -19,53 +17,43 @@ _UNITS = {"length": "m", "energy": "pJ/bit", "power": "W", "energy price": "/kWh
 """The unit that a bare number probably has."""
 _SECONDS_BELOW = 1e-3
 """Below it a bare time is taken for seconds: nobody means a thousandth of a microsecond."""
-_MOST_LOOKED_AT = 20 * MOST  # several may be of one value
 
 
 def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any]) -> list[Finding]:
     """Each mistake in ``data`` once, without those that only follow from another; stops soon after ``MOST``."""
-    told = error.errors(include_url=False)[:_MOST_LOOKED_AT]
-    raw = [(item, *path_of(model, item["loc"], data)) for item in told if not _is_echo(item)]
-    unknown = {path for item, path, _ in raw if item["type"] == "extra_forbidden"}
-    inside = {path[:end] for _, path, _ in raw for end in range(len(path))}
-    slipped = {path for item, path, on_branch in raw if on_branch and _has_slips(item)}
+    raw = []
+    for item in error.errors(include_url=False)[: 20 * MOST]:  # several may be of one value
+        if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
+            continue  # a list counted as too short only because pydantic dropped its invalid items
+        slips = item["ctx"]["error"].slips if item["type"] == "value_error" and isinstance(item["ctx"]["error"], Slips) else None
+        raw.append((item["type"], slips, *path_of(model, item["loc"], data)))
+    unknown = {path for kind, _, path, _ in raw if kind == "extra_forbidden"}
+    inside = {path[:end] for _, _, path, _ in raw for end in range(len(path))}
+    slipped = {path for _, slips, path, on_branch in raw if on_branch and slips}
     found: dict[KeyPath, list[Finding]] = {}
-    for item, path, on_branch in raw:
+    for kind, slips, path, on_branch in raw:
         if len(found) > MOST:
             break
-        if item["type"] == "missing" and _instead(model, path, data) in unknown:
+        if kind == "missing" and _instead(model, path, data) in unknown:
             continue  # reported at the key that stands in its place
-        if on_branch and path in inside:
-            continue  # a union's branch that is not meant: reported at the item within
-        if on_branch and path in slipped and not _has_slips(item):
-            continue  # likewise: the branch that is meant says more of the whole
-        if path not in found:
-            found[path] = _findings(model, item, path, data)
+        if on_branch and (path in inside or (path in slipped and not slips)):
+            continue  # a union's branch that is not meant: reported at the item within, or by the branch that says more
+        if path in found:
+            continue
+        spot = spot_at(model, path, data) or Spot(None)
+        if slips:
+            found[path] = [Finding((*path, *slip.at), slip.what, slip.fix, part=path) for slip in slips]
+        elif kind == "missing":
+            words = "it" if spot == Spot(None) else spot.words
+            found[path] = [Finding(path[:-1], f"key '{path[-1]}' is missing", f"give {words}", about_key=True)]
+        elif kind == "extra_forbidden":
+            found[path] = [_unknown_key(model, path, data)]
+        elif kind.startswith("union_tag"):
+            found[path] = [_bad_tag(spot, path, value_at(path, data))]
+        else:
+            value = value_at(path, data)
+            found[path] = [Finding(path, f"expected {spot.words}, got {shown(value)}", _repair(spot, kind, path, value))]
     return [one for listed in found.values() for one in listed]
-
-
-def _findings(model: type[BaseModel], item: Any, path: KeyPath, data: dict[str, Any]) -> list[Finding]:
-    kind = item["type"]
-    if kind == "missing":
-        return [_missing(model, path, data)]
-    if kind == "extra_forbidden":
-        return [_unknown_key(model, path, data)]
-    spot = spot_at(model, path, data) or Spot(None)
-    if kind.startswith("union_tag"):
-        return [_bad_tag(spot, path, value_at(path, data))]
-    if kind == "value_error" and isinstance(raised := item["ctx"]["error"], Slips):
-        return [Finding((*path, *slip.at), slip.what, slip.fix, part=path) for slip in raised.slips]
-    value = value_at(path, data)
-    return [Finding(path, f"expected {spot.words}, got {shown(value)}", _repair(spot, kind, path, value))]
-
-
-def _has_slips(item: Any) -> bool:
-    return item["type"] == "value_error" and isinstance(item["ctx"]["error"], Slips)
-
-
-def _missing(model: type[BaseModel], path: KeyPath, data: Any) -> Finding:
-    spot = spot_at(model, path, data)
-    return Finding(path[:-1], f"key '{path[-1]}' is missing", f"give {spot.words if spot else 'it'}", about_key=True)
 
 
 def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) -> Finding:
@@ -95,12 +83,13 @@ def _bad_tag(spot: Spot, path: KeyPath, value: Any) -> Finding:
 
 def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
     means = spot.accepted.kind if spot.accepted else ""
-    if isinstance(value, str) and kind in ("int_type", "float_type") and _is_number(value):
-        return f"write {value} without quotes"
-    if isinstance(value, str) and kind == "float_type" and (spelt := _SPELT.fullmatch(value)):
-        return _as_number(spot.of_number, float(spelt[1]), spelt[2])
-    if kind == "bool_type" and isinstance(value, str) and value.lower() in ("yes", "on", "no", "off"):
-        return f"write {'true' if value.lower() in ('yes', 'on') else 'false'}"
+    if isinstance(value, str):
+        if kind in ("int_type", "float_type") and len(value) <= 20 and _is_number(value):
+            return f"write {value} without quotes"
+        if kind == "float_type" and (spelt := _SPELT.fullmatch(value)):
+            return _as_number(spot, float(spelt[1]), spelt[2])
+        if kind == "bool_type" and value.lower() in ("yes", "on", "no", "off"):
+            return f"write {'true' if value.lower() in ('yes', 'on') else 'false'}"
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
         return f"write {int(value)}"
     if get_origin(spot.annotation) is Literal:
@@ -114,9 +103,9 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
         units = (f"{value:g}GB/s", f"{value:g}Gbps")
         first, second = reversed(units) if path[:1] == ("tiers",) and path[1:2] != (0,) else units  # NICs are sold in bits/s
         return f"is the unit missing? {value:g} is read as bytes/s: write {first} or {second}"
+    if means == "time" and 0 < value < _SECONDS_BELOW:
+        return f"are these seconds? write {value * 1e6:g}us"
     if means == "time":
-        if 0 < value < _SECONDS_BELOW:
-            return f"are these seconds? write {value * 1e6:g}us"
         return f"is the unit missing? write {shown(value)}us or {shown(value)}ns"
     if means in _UNITS and value > 0:
         return f"is the unit missing? write {shown(value)}{_UNITS[means]}"
@@ -124,16 +113,13 @@ def _repair(spot: Spot, kind: str, path: KeyPath, value: Any) -> str:
 
 
 def _as_number(spot: Spot, number: float, unit: str) -> str:
-    """``80%``, ``3:1`` or ``2x`` as a number within bounds; where those start at 1, 30% is 1.3."""
+    """``80%``, ``3:1`` or ``2x`` as a number within bounds, of a union its number's; where those start at 1, 30% is 1.3."""
+    members = map(spot_of, get_args(spot.annotation)) if spot.is_union else ()
+    bounds = next((one for one in members if one.annotation in (int, float)), spot)
     value = number / 100 if unit == "%" else number
-    if unit == "%" and value < spot.least == 1:
+    if unit == "%" and value < bounds.least == 1:
         value += 1
-    return f"write {value:g}" if spot.least <= value <= spot.most else ""
-
-
-def _is_echo(item: Any) -> bool:
-    """A list counted as too short only because pydantic dropped its invalid items."""
-    return bool(item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"])
+    return f"write {value:g}" if bounds.least <= value <= bounds.most else ""
 
 
 def _instead(model: type[BaseModel], path: KeyPath, data: Any) -> KeyPath | None:
@@ -154,4 +140,4 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return len(text) <= 20
+    return True

@@ -1,17 +1,28 @@
-"""Field types of definitions: quantities, counts, names and texts with their bounds and the words for them; SI once validated."""
+"""Field types of definitions: quantities, counts, names and texts with their bounds and the words for them; SI once validated.
+
+    Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), Accepted("a time from 0.1 ns to 1 s", "time")]
+
+A :class:`Spot` walks a model beside the data of a file: the field at a key path, what it accepts, the keys it may have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import format_bit_energy, format_length, format_rate, format_time
-from colltool.base.primitives import SHORT, Primitive, parse_primitive
-from colltool.base.units import (
+from colltool.base.formatting import (
     MAX_SIZE,
+    format_bit_energy,
+    format_length,
+    format_rate,
+    format_time,
     parse_energy,
     parse_energy_price,
     parse_length,
@@ -20,7 +31,164 @@ from colltool.base.units import (
     parse_size,
     parse_time,
 )
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
+from colltool.base.primitives import SHORT, Primitive, parse_primitive
+from colltool.definitions.source import KeyPath, value_at
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Metadata of a field: ``words`` follow "expected" in errors, as in ``a time from 0.1 ns to 1 s, such as 0.5us``.
+
+    ``kind``: to hint at a missing unit or quotes. ``instead``: the key that other kinds of the same thing have in its place.
+    ``plain``: the key that a single value stands for, where a mapping may be given as one; overrides of both add up.
+    """
+
+    words: str
+    kind: Literal["", "time", "rate", "size", "length", "energy", "power", "energy price", "text"] = ""
+    instead: str = ""
+    plain: str = ""
+
+
+class Slip(NamedTuple):
+    """One mistake that a validator found: the words, the fix, and the key path from the validated part to it."""
+
+    what: str
+    fix: str = ""
+    at: KeyPath = ()
+
+
+class Slips(ValueError):
+    """Raised by a validator: all its mistakes, each at its own key."""
+
+    def __init__(self, *slips: Slip) -> None:
+        self.slips = slips
+        super().__init__("; ".join(slip.what for slip in slips))
+
+
+class Spot(NamedTuple):
+    """A place in a model: its bare type, the words for it, a union's discriminator, and its bounds."""
+
+    annotation: Any
+    accepted: Accepted | None = None
+    tag: str = ""
+    least: float = -inf
+    most: float = inf
+
+    @property
+    def words(self) -> str:
+        if self.accepted:
+            return self.accepted.words
+        if self.tag:
+            return f"a mapping with '{self.tag}'"
+        if get_origin(self.annotation) is Literal:
+            words = get_args(self.annotation)
+            return str(words[0]) if len(words) == 1 else f"one of {', '.join(map(str, words))}"
+        return "true or false" if self.annotation is bool else "another value"
+
+    @property
+    def kinds(self) -> dict[str, type[BaseModel]]:
+        """The models of a discriminated union by tag value."""
+        models = _members(self.annotation) if self.tag else ()
+        return {word: model for model in models for word in get_args(model.model_fields[self.tag].annotation)}
+
+    @property
+    def is_union(self) -> bool:
+        return len(_members(self.annotation)) > 1
+
+    @property
+    def is_model(self) -> bool:
+        return isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
+
+    def branch(self, value: Any) -> Spot | None:
+        """The member of a union that fits a value, by its tag or its shape."""
+        if self.tag:
+            word = value_at((self.tag,), value)
+            model = self.kinds.get(word) if isinstance(word, str) else None
+            return Spot(model) if model else None
+        for one in map(spot_of, _members(self.annotation)):
+            origin = get_origin(one.annotation)
+            if (
+                (one.is_model or origin is dict)
+                if isinstance(value, dict)
+                else isinstance(value, list) and origin in (list, tuple)
+            ):
+                return one
+        return None
+
+    def model(self, value: Any) -> type[BaseModel] | None:
+        spot = self.branch(value) if self.is_union else self
+        return spot.annotation if spot and spot.is_model else None
+
+    def down(self, step: str | int, value: Any) -> Spot | None:
+        """The place one key or item further; ``value`` is the data here."""
+        if self.is_union:
+            member = self.branch(value)
+            return member.down(step, value) if member else None
+        if self.is_model:
+            fields = self.annotation.model_fields.items()
+            field = next((field for name, field in fields if (field.alias or name) == step), None)
+            return spot_of(field.annotation, field.metadata, str(field.discriminator or "")) if field else None
+        arguments = get_args(self.annotation)
+        if get_origin(self.annotation) in (list, tuple) and isinstance(step, int):
+            return spot_of(arguments[0])
+        return spot_of(arguments[1]) if get_origin(self.annotation) is dict else None
+
+
+def spot_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Spot:
+    """The place of a type; outer metadata goes before inner."""
+    more, accepted, least, most = metadata, None, -inf, inf
+    while True:
+        flat = [one for part in more for one in (part.metadata if isinstance(part, FieldInfo) else [part])]
+        least = max([least, *(getattr(one, name) for one in flat for name in ("ge", "gt") if hasattr(one, name))])
+        most = min([most, *(getattr(one, name) for one in flat for name in ("le", "lt") if hasattr(one, name))])
+        accepted = accepted or next((one for one in reversed(list(more)) if isinstance(one, Accepted)), None)
+        tag = tag or next((str(one.discriminator) for one in more if isinstance(one, FieldInfo) and one.discriminator), "")
+        more, members = (), _members(annotation)
+        if get_origin(annotation) is Annotated:
+            annotation, *more = get_args(annotation)
+        elif len(members) == 1 and members[0] is not annotation:
+            annotation = members[0]
+        else:
+            return Spot(annotation, accepted, tag, least, most)
+
+
+def spot_at(model: type[BaseModel], path: KeyPath, data: Any) -> Spot | None:
+    """The place at a key path, None if the model has none."""
+    spot: Spot | None = Spot(model)
+    for end, step in enumerate(path):
+        spot = spot.down(step, value_at(path[:end], data)) if spot else None
+    return spot
+
+
+def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, bool]:
+    """pydantic's ``loc`` as a key path, without union branches and key marks; and whether it ends on such a branch."""
+    path: KeyPath = ()
+    spot: Spot | None = Spot(model)
+    on_branch = False
+    for step in loc:
+        on_branch = spot is not None and spot.is_union
+        if spot is not None and on_branch:
+            spot = spot.branch(value_at(path, data))
+        elif step != "[key]":
+            spot = spot.down(step, value_at(path, data)) if spot else None
+            path = (*path, step)
+    return path, on_branch
+
+
+def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
+    """The keys that the mapping at ``path`` may have in the order of the model, ``notes`` and ``source`` last."""
+    spot = spot_at(model, path, data)
+    found = spot.model(value_at(path, data)) if spot else None
+    keys = [field.alias or name for name, field in found.model_fields.items()] if found else []
+    return sorted(keys, key=lambda key: key in ("notes", "source"))
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union without None, else the type itself."""
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(member for member in get_args(annotation) if member is not type(None))
+    return (annotation,)
+
 
 # Bounds that catch a slipped unit rather than a bold design.
 MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
@@ -37,37 +205,79 @@ MAX_LISTED = 200  # names in one list
 
 
 def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
-    """Call a parser of ``units`` or ``primitives`` and raise its error as ``Slips``."""
+    """Call a parser of ``formatting`` or ``primitives`` and raise its error as ``Slips``."""
     try:
         return parse(value)
     except ColltoolError as error:
         raise Slips(Slip(error.what, error.fix)) from error
 
 
-def _with_unit(parse: Callable[[Any], float]) -> BeforeValidator:
-    """A quantity that is ambiguous without its unit."""
+def _quantity(parse: Callable[[Any], float], *, bare: bool = False) -> BeforeValidator:
+    """A quantity, ambiguous without its unit unless it may be ``bare``."""
 
     def read(value: Any) -> float:
-        if not isinstance(value, str):
-            raise ValueError("expected text with a unit")
+        if isinstance(value, bool) or not isinstance(value, str | int | float if bare else str):
+            raise ValueError("expected text or a number" if bare else "expected text with a unit")
         return float(units_own(parse, value))
 
     return BeforeValidator(read)
 
 
-def _quantity(parse: Callable[[Any], float]) -> BeforeValidator:
-    def read(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError("expected text or a number")
-        return float(units_own(parse, value))
-
-    return BeforeValidator(read)
+# What an editor checks while typing; the validators have the last word.
+_NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
 
-def _primitive(value: Any) -> Primitive:
-    if not isinstance(value, str):
-        raise ValueError("expected text")
-    return Primitive(units_own(parse_primitive, value))
+def _schema(units: str, description: str, least: float = 0, most: float = 0) -> WithJsonSchema:
+    """Of text with a unit; with bounds also of a plain number."""
+    text = {"pattern": rf"^\s*\+?{_NUMBER} ?{units}\s*$"}
+    if not most:
+        return WithJsonSchema({"type": "string", **text, "description": description})
+    return WithJsonSchema({"type": ["string", "number"], **text, "minimum": least, "maximum": most, "description": description})
+
+
+_TIME_SCHEMA = _schema(r"(s|ms|us|\u00b5s|\u03bcs|ns)", "A time with its unit: 0.5us, 500ns, 2ms.")
+_LENGTH_SCHEMA = _schema("(m|km|cm|ft)", "A length with its unit: 100m, 2km, 30ft.")
+_ENERGY_SCHEMA = _schema("[fpn]J/bit", "The energy of a bit with its unit: 30pJ/bit, 1nJ/bit.")
+_POWER_SCHEMA = _schema("[kM]?W", "A power with its unit: 1700W, 1.7kW.")
+_ENERGY_PRICE_SCHEMA = _schema("/[kM]Wh", "What energy costs, in the currency of the prices: 0.10/kWh.")
+_RATE_SCHEMA = _schema(
+    "(([kKMGTP]|[KMGTP]i)?[Bb](/s|ps))?",
+    "A rate with its unit, 900GB/s (bytes) or 400Gbps (bits); a plain number is bytes/s.",
+    MIN_BANDWIDTH_BPS,
+    MAX_BANDWIDTH_BPS,
+)
+_SIZE_SCHEMA = _schema(
+    "(([kKMGTPE]|[KMGTPE]i)?B)?", "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.", 1, MAX_SIZE
+)
+
+_ALPHA = Accepted(f"a time from {format_time(MIN_ALPHA_S)} to {format_time(MAX_ALPHA_S)}, such as 0.5us", "time")
+_OVERHEAD = Accepted(f"a time from 0 s to {format_time(MAX_ALPHA_S)}, such as 2us", "time")
+_RATE = Accepted(f"a rate from {format_rate(MIN_BANDWIDTH_BPS)} to {format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s", "rate")
+_CABLE = Accepted(f"a length from {format_length(MIN_CABLE_M)} to {format_length(MAX_CABLE_M)}, such as 100m", "length")
+_ENERGY = f"an energy from {format_bit_energy(MIN_ENERGY)} to {format_bit_energy(MAX_ENERGY)}, such as 30pJ/bit"
+_WATTS = Accepted("a power up to 1 MW, such as 1700W", "power")
+_ENERGY_PRICE = Accepted("a price of energy, such as 0.10/kWh", "energy price")
+_CURRENCY = Accepted("a currency by its three letters, such as USD, EUR or JPY", "text")
+_SIZE = Accepted("a size from 1 B to 1 EB, such as 16MB", "size")
+
+Alpha = Annotated[float, _quantity(parse_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA, _ALPHA]
+Overhead = Annotated[float, _quantity(parse_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA, _OVERHEAD]
+_Rate = Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS)
+Bandwidth = Annotated[float, _quantity(parse_rate, bare=True), _Rate, _RATE_SCHEMA, _RATE]
+Cable = Annotated[float, _quantity(parse_length), Field(ge=MIN_CABLE_M, le=MAX_CABLE_M), _LENGTH_SCHEMA, _CABLE]
+_Energy = Field(ge=MIN_ENERGY, le=MAX_ENERGY)
+BitEnergy = Annotated[float, _quantity(parse_energy), _Energy, _ENERGY_SCHEMA, Accepted(_ENERGY, "energy")]
+Watts = Annotated[float, _quantity(parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS]
+EnergyPrice = Annotated[float, _quantity(parse_energy_price), Field(ge=0, le=MAX_PRICE), _ENERGY_PRICE_SCHEMA, _ENERGY_PRICE]
+Money = Annotated[float, Field(ge=0, le=MAX_PRICE, strict=True), Accepted("a price without its currency, such as 600")]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), _CURRENCY]
+Size = Annotated[float, _quantity(parse_size, bare=True), Field(ge=1, le=MAX_SIZE), _SIZE_SCHEMA, _SIZE]
+Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted(f"a whole number from 1 to {MAX_RANKS}")]
+Flag = Annotated[bool, Field(strict=True), Accepted("true or false")]
+Ratio = Annotated[float, Field(ge=1, le=MAX_RATIO, strict=True), Accepted(f"a number from 1 to {MAX_RATIO}, such as 1.2")]
+Fraction = Annotated[float, Field(ge=MIN_SHARE, le=1, strict=True), Accepted(f"a number from {MIN_SHARE:f} to 1, such as 0.8")]
+_Letters = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)
+Name = Annotated[str, _Letters, Accepted("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text")]
 
 
 def _on_one_line(value: str) -> str:
@@ -76,127 +286,30 @@ def _on_one_line(value: str) -> str:
     return value
 
 
-# What an editor checks while typing; the validators above have the last word.
-_NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-
-
-def _text_schema(units: str, description: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?{units}\s*$", "description": description})
-
-
-_TIME_SCHEMA = _text_schema(r"(s|ms|us|\u00b5s|\u03bcs|ns)", "A time with its unit: 0.5us, 500ns, 2ms.")
-_LENGTH_SCHEMA = _text_schema("(m|km|cm|ft)", "A length with its unit: 100m, 2km, 30ft.")
-_ENERGY_SCHEMA = _text_schema("[fpn]J/bit", "The energy of a bit with its unit: 30pJ/bit, 1nJ/bit.")
-_POWER_SCHEMA = _text_schema("[kM]?W", "A power with its unit: 1700W, 1.7kW.")
-_ENERGY_PRICE_SCHEMA = _text_schema("/[kM]Wh", "What energy costs, in the currency of the prices: 0.10/kWh.")
-_RATE_SCHEMA = WithJsonSchema(
-    {
-        "type": ["string", "number"],
-        "pattern": rf"^\s*\+?{_NUMBER} ?(([kKMGTP]|[KMGTP]i)?[Bb](/s|ps))?\s*$",
-        "minimum": MIN_BANDWIDTH_BPS,
-        "maximum": MAX_BANDWIDTH_BPS,
-        "description": "A rate with its unit, 900GB/s (bytes) or 400Gbps (bits); a plain number is bytes/s.",
-    }
-)
-_SIZE_SCHEMA = WithJsonSchema(
-    {
-        "type": ["string", "number"],
-        "pattern": rf"^\s*\+?{_NUMBER} ?(([kKMGTPE]|[KMGTPE]i)?B)?\s*$",
-        "minimum": 1,
-        "maximum": MAX_SIZE,
-        "description": "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.",
-    }
-)
-
-
-_RATE = Accepted(f"a rate from {format_rate(MIN_BANDWIDTH_BPS)} to {format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s", "rate")
-
-Alpha = Annotated[
-    float,
-    _with_unit(parse_time),
-    Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S),
-    _TIME_SCHEMA,
-    Accepted(f"a time from {format_time(MIN_ALPHA_S)} to {format_time(MAX_ALPHA_S)}, such as 0.5us", "time"),
-]
-Overhead = Annotated[
-    float,
-    _with_unit(parse_time),
-    Field(ge=0, le=MAX_ALPHA_S),
-    _TIME_SCHEMA,
-    Accepted(f"a time from 0 s to {format_time(MAX_ALPHA_S)}, such as 2us", "time"),
-]
-Bandwidth = Annotated[float, _quantity(parse_rate), Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS), _RATE_SCHEMA, _RATE]
-Cable = Annotated[
-    float,
-    _with_unit(parse_length),
-    Field(ge=MIN_CABLE_M, le=MAX_CABLE_M),
-    _LENGTH_SCHEMA,
-    Accepted(f"a length from {format_length(MIN_CABLE_M)} to {format_length(MAX_CABLE_M)}, such as 100m", "length"),
-]
-BitEnergy = Annotated[
-    float,
-    _with_unit(parse_energy),
-    Field(ge=MIN_ENERGY, le=MAX_ENERGY),
-    _ENERGY_SCHEMA,
-    Accepted(f"an energy from {format_bit_energy(MIN_ENERGY)} to {format_bit_energy(MAX_ENERGY)}, such as 30pJ/bit", "energy"),
-]
-Watts = Annotated[
-    float,
-    _with_unit(parse_power),
-    Field(ge=0, le=MAX_POWER_W),
-    _POWER_SCHEMA,
-    Accepted("a power up to 1 MW, such as 1700W", "power"),
-]
-EnergyPrice = Annotated[
-    float,
-    _with_unit(parse_energy_price),
-    Field(ge=0, le=MAX_PRICE),
-    _ENERGY_PRICE_SCHEMA,
-    Accepted("a price of energy, such as 0.10/kWh", "energy price"),
-]
-Money = Annotated[float, Field(ge=0, le=MAX_PRICE, strict=True), Accepted("a price without its currency, such as 600")]
-Currency = Annotated[
-    str, Field(pattern=r"^[A-Z]{3}$"), Accepted("a currency by its three letters, such as USD, EUR or JPY", "text")
-]
-Size = Annotated[
-    float,
-    _quantity(parse_size),
-    Field(ge=1, le=MAX_SIZE),
-    _SIZE_SCHEMA,
-    Accepted("a size from 1 B to 1 EB, such as 16MB", "size"),
-]
-Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted(f"a whole number from 1 to {MAX_RANKS}")]
-Flag = Annotated[bool, Field(strict=True), Accepted("true or false")]
-Ratio = Annotated[float, Field(ge=1, le=MAX_RATIO, strict=True), Accepted(f"a number from 1 to {MAX_RATIO}, such as 1.2")]
-Fraction = Annotated[float, Field(ge=MIN_SHARE, le=1, strict=True), Accepted(f"a number from {MIN_SHARE:f} to 1, such as 0.8")]
-Name = Annotated[
-    str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64),
-    Accepted("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text"),
-]
-Label = Annotated[
-    str,
-    Field(max_length=100),
-    AfterValidator(_on_one_line),
-    Accepted("a name of at most 100 printable characters on one line", "text"),
-]
+_LINE = Accepted("a name of at most 100 printable characters on one line", "text")
+Label = Annotated[str, Field(max_length=100), AfterValidator(_on_one_line), _LINE]
 Words = Annotated[str, Accepted("a text", "text")]
 _Some = Field(max_length=MAX_TEXTS)
 Text = Annotated[
     str | Annotated[list[Words], _Some] | Annotated[dict[str, Words], _Some] | None,
     Accepted(f"a text, a list of texts or a mapping of texts, at most {MAX_TEXTS}", "text"),
 ]
+
+
+def _primitive(value: Any) -> Primitive:
+    if not isinstance(value, str):
+        raise ValueError("expected text")
+    return Primitive(units_own(parse_primitive, value))
+
+
 PrimitiveName = Annotated[
     Primitive,
     BeforeValidator(_primitive),
-    WithJsonSchema({"enum": [*SHORT.values(), *(str(primitive) for primitive in SHORT)]}),
+    WithJsonSchema({"enum": [*SHORT.values(), *map(str, SHORT)]}),
     Accepted("a primitive, such as all_reduce", "text"),
 ]
-PrimitiveNames = Annotated[
-    tuple[PrimitiveName, ...],
-    Field(min_length=1, max_length=MAX_LISTED),
-    Accepted("a list of primitives, such as [all_reduce, all_gather]"),
-]
+_Listed = Field(min_length=1, max_length=MAX_LISTED)
+PrimitiveNames = Annotated[tuple[PrimitiveName, ...], _Listed, Accepted("a list of primitives, such as [all_reduce, all_gather]")]
 AlgorithmName = Annotated[str, Field(min_length=1, max_length=200), Accepted("an algorithm, such as ring", "text")]
 
 

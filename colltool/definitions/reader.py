@@ -8,16 +8,15 @@ ladder = reading.result()                   # the model, or ManyErrors
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
+from copy import deepcopy
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from colltool.base.errors import MARKS, ColltoolError, ManyErrors, given
-from colltool.base.quoting import clipped, printable
-from colltool.definitions.overrides import MOST_SHOWN, Override, Overrides, Shorthand, apply
-from colltool.definitions.source import scan
-from colltool.definitions.source_map import (
+from colltool.base.errors import MARKS, ColltoolError, ManyErrors, clipped, given, nearest, printable, shown
+from colltool.definitions.field_types import keys_at, spot_at
+from colltool.definitions.source import (
     MORE,
     MOST,
     Finding,
@@ -27,6 +26,8 @@ from colltool.definitions.source_map import (
     Source,
     dotted,
     from_mapping,
+    read_value,
+    scan,
     value_at,
 )
 
@@ -155,3 +156,196 @@ def json_schema(model: type[BaseModel], word: str) -> dict[str, Any]:
         "description": FILES[word],
     }
     return head | {key: value for key, value in model.model_json_schema(by_alias=True).items() if key not in head}
+
+
+Overrides = Sequence[str] | Mapping[str, Any]
+
+"""``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML."""
+
+MOST_SHOWN = 200
+
+
+class Override(NamedTuple):
+    """One override as made; ``where`` is what errors call it, ``argument`` the one that gave it."""
+
+    where: str
+    key: str
+    value: str
+    path: KeyPath
+    argument: str = "overrides"
+
+
+class Shorthand(NamedTuple):
+    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``; the rest is for errors."""
+
+    items: str = ""
+    item: str = ""
+    example: str = "KEY=VALUE"
+    argument: str = "overrides"
+
+
+def apply(
+    model: type[BaseModel], data: dict[str, Any], overrides: Overrides, short: Shorthand
+) -> tuple[dict[str, Any], list[Override], list[ColltoolError]]:
+    """The data with the overrides put in, those that were made, and the errors of the others."""
+    pairs = _pairs(overrides, short.argument)
+    if not pairs:
+        return data, [], []
+    data = deepcopy(data)
+    setter = _Setter(model, data, short)
+    for where, key, value in pairs:
+        setter.put(where, key, value)
+    return data, setter.applied, setter.unusable
+
+
+def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
+    """For each override the words for errors, its key, and its value: text, a Python value, or None."""
+    if isinstance(overrides, Mapping):
+        return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
+    return [(given(argument, [clipped(option, MOST_SHOWN)]), *_split(option)) for option in texts_of(overrides)]
+
+
+def texts_of(overrides: Any) -> list[str]:
+    """Overrides that are no mapping as a list; refuses anything but texts."""
+    if overrides is None:
+        return []
+    listed = isinstance(overrides, Sequence | Set | Iterator) and not isinstance(overrides, str | bytes)
+    options = list(overrides) if listed else [overrides]
+    wrong = [option for option in options if not (listed and isinstance(option, str))]
+    if wrong:
+        fix = f"write {given('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key"
+        raise ColltoolError(f"expected a list of KEY=VALUE, got {shown(wrong[0])}", argument="overrides", fix=fix)
+    return options
+
+
+def _split(option: str) -> tuple[str, str | None]:
+    key, equals, value = option.partition("=")
+    return key, value if equals else None
+
+
+class _Setter:
+    def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
+        self.model, self.data, self.short = model, data, short
+        self.applied: list[Override] = []
+        self.unusable: list[ColltoolError] = []
+        self.where = ""
+
+    def put(self, where: str, key: str, value: Any) -> None:
+        self.where = where
+        try:
+            path = self._set(key.strip(), value)
+        except ColltoolError as error:
+            self.unusable.append(error)
+        else:
+            self.applied.append(Override(where, key.strip(), _text(value), path, self.short.argument))
+
+    def _set(self, key: str, value: Any) -> KeyPath:
+        if not key or value is None or (isinstance(value, str) and not value.strip()):
+            raise self._error("expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}")
+        plain = read_value(spelt(value), self.where) if isinstance(value, str) else self._plain(value)
+        parts = self._spelt_out(key.split("."))
+        target: Any = self.data
+        path: KeyPath = ()
+        for depth, part in enumerate(parts):
+            step: Any = self._index(target, part, path) if isinstance(target, list) else part
+            path = (*path, step)
+            if depth == len(parts) - 1:
+                return self._put_at(target, path, plain)
+            inner = target[step] if isinstance(target, list) else target.get(step)
+            if inner is None:
+                inner = target[step] = self._new_mapping(path)
+            elif (key := self._plain_key(path)) and not isinstance(inner, dict | list):
+                inner = target[step] = {key: inner}
+            if not isinstance(inner, dict | list):
+                whole = clipped(".".join(parts[: depth + 1]))
+                what = f"'{whole}' has no keys: it is {shown(inner)}"
+                raise self._error(what, "set it as a whole, without the rest of the key")
+            target = inner
+        return path
+
+    def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
+        """Sets the end of a path; where a plain value may stand for a mapping, beside the keys already there."""
+        step, key = path[-1], self._plain_key(path)
+        before = target.get(step) if key else None
+        if before is None or isinstance(plain, list):
+            target[step] = plain
+            return path
+        given = plain if isinstance(plain, dict) else {key: plain}
+        target[step] = (before if isinstance(before, dict) else {key: before}) | given
+        return (*path, key) if given is not plain else path
+
+    def _plain_key(self, path: KeyPath) -> str:
+        """The key that a plain value at a path is short for, else empty."""
+        spot = spot_at(self.model, path, self.data)
+        return spot.accepted.plain if spot and spot.accepted else ""
+
+    def _plain(self, value: Any) -> Any:
+        source, problems = from_mapping({"value": value})
+        if problems:
+            raise self._error(problems[0].error.what, problems[0].error.fix)
+        return source.data["value"]
+
+    def _spelt_out(self, parts: list[str]) -> list[str]:
+        top = keys_at(self.model, (), self.data)
+        item, names = self.short.item, [name for name in _names(self.data.get(self.short.items)) if name]
+        if len(parts) > 1 and parts[0] in names:
+            return [self.short.items, *parts]
+        if parts[0] in top:
+            return parts
+        if parts[0] in names:
+            raise self._error(f"'{parts[0]}' is a {item}, not a value", f"name one of its keys: {parts[0]}.KEY=VALUE")
+        if len(parts) > 1 and item:
+            kind, known = item, names
+        else:
+            kind, known = "key", [key for key in top if key != self.short.items] + [f"{name}.KEY" for name in names]
+        hint = nearest(parts[0], known)
+        if kind == "key" and (owner := self._owner(parts[0])):
+            hint = f"name the {item}: {owner}.{parts[0]};"
+        raise self._error(f"unknown {kind} {shown(parts[0])}", f"{hint} known: {', '.join(known)}".strip())
+
+    def _owner(self, key: str) -> str:
+        items = self.short.items
+        named = enumerate(_names(self.data.get(items)))
+        return next((name for index, name in named if key in keys_at(self.model, (items, index), self.data)), "")
+
+    def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
+        names = _names(items)
+        hits = {index for index, name in enumerate(names) if name == part}
+        if part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(items):
+            hits.add(int(part))
+        if len(hits) == 1:
+            return hits.pop()
+        last = str(path[-1])
+        kind = last.removesuffix("s") if any(names) else f"item of {last}"
+        if hits:
+            raise self._error(f"'{part}' is more than one {kind}", "give its index, or each a name of its own in the file")
+        known = [name for name in names if name] or [str(index) for index in range(min(len(items), 20))]
+        raise self._error(f"unknown {kind} {shown(part)}", f"{nearest(part, known)} known: {', '.join(known)}".strip())
+
+    def _new_mapping(self, path: KeyPath) -> dict[str, Any]:
+        """A mapping for a part that the file leaves out, such as ``eta``; lists must be there to be changed."""
+        if path == (self.short.items,):
+            raise self._error(f"the file has no {path[0]}", "only those that it gives can be changed")
+        if path[0] == self.short.items and path[2:] == ("levels",):
+            tier = shown(_names(self.data["tiers"])[int(path[1])])
+            raise self._error(f"tier {tier} has no levels", "an override can only change those in the file")
+        return {}
+
+    def _error(self, what: str, fix: str) -> ColltoolError:
+        return ColltoolError(what, where=self.where, fix=fix)
+
+
+def spelt(value: str) -> str:
+    """``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
+    sizes = value.strip().split("x")
+    return f"[{', '.join(sizes)}]" if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes) else value
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else shown(value) if isinstance(value, bool) else str(value)
+
+
+def _names(items: Any) -> list[str]:
+    if not isinstance(items, list):
+        return []
+    return [str(item.get("name", "")) if isinstance(item, dict) else "" for item in items]

@@ -1,24 +1,35 @@
-"""``doctor``: from logs alone to what is off, why, and what to run next."""
+"""``doctor``: from logs and traces to the machine that they name, what is off, why, and what to run next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
+from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, either
-from colltool.base.formatting import size_text, whole_percent
-from colltool.calibration.series_prices import check_fits
-from colltool.definitions.overrides import Overrides
-from colltool.diagnosis.causes import Scoring, SupportedCause, explained
-from colltool.diagnosis.evidence import Evidence, given_fabric, nearest_fabric
-from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds
-from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, hypotheses, maker_of
-from colltool.diagnosis.results import Cause, Diagnosis, DiagnosisFinding, SeriesHealth, ValidatedSeries
-from colltool.diagnosis.scenario import Scenario
-from colltool.diagnosis.thresholds import EXPECT, FASTER, SizeClass, bar_for, of_few, size_classes
+from colltool.base.errors import ColltoolError, either, given
+from colltool.base.formatting import counted, size_text, whole_percent
+from colltool.base.primitives import Primitive
+from colltool.calibration.series_prices import MOST_IN_A_HOST, check_fits
+from colltool.definitions.reader import Overrides
+from colltool.diagnosis.causes import ExperimentMachine, Scoring, SupportedCause, explained, next_experiments, upper_bounds
+from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, Scenario, hypotheses, maker_of
+from colltool.diagnosis.results import (
+    AssumedFabric,
+    BoundedCalls,
+    Cause,
+    Diagnosis,
+    DiagnosisFinding,
+    LeftOutKernels,
+    SeriesHealth,
+)
+from colltool.diagnosis.thresholds import EXPECT, FASTER, across_hosts, of_few, size_classes, threshold_of
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
+from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
+from colltool.measurements.devices import LoggedHardware
+from colltool.measurements.series import Measurements, Series
 
 
 def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrides = (), expect: float | None = None,
@@ -32,14 +43,21 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
     measured = seen.on(held)
     judged = validate(held, measured, readings=base.readings).series if measured.series or not seen.bounds else ()
     wires = [check_fits(held, one.series).spans[-1].tier.name for one in judged]
-    bars = [bar_for(one.series, held.tiers[0].endpoints, expect) for one in judged]
+    whole, library = held.tiers[0].endpoints, next((one.library for one in seen.series), "NCCL")  # PyTorch calls RCCL nccl, too
+    across = [across_hosts(one.series) for one in judged]
+    bars = [expect or threshold_of(one.series.ranks, whole, across=far) for one, far in zip(judged, across, strict=True)]
     bench = Scoring(judged, size_classes(judged, bars, held.launch_overhead), base)
-    bounds, measure = upper_bounds(seen.bounds, base, _library(seen), wires)
-    found, said = _explained(bench, seen) if judged else ((), ())
+    bounds, measure = upper_bounds(seen.bounds, base, library, wires)
+    found, said = _explained(bench, seen, library) if judged else ((), ())
+    series = []
+    for at, one in enumerate(judged):
+        mine = {unit.size: unit for unit in bench.units if unit.at == at}
+        large, small, low = mine.get("large"), mine.get("small"), any(unit.low for unit in mine.values())
+        series.append(SeriesHealth(one, wires[at], large and large.share, small and small.share, low, bars[at]))
     return Diagnosis(
         assumed=assumed,
         expect=EXPECT if expect is None else expect,
-        series=tuple(_health(at, one, wires[at], bench.units, bars[at]) for at, one in enumerate(judged)),
+        series=tuple(series),
         findings=found,
         notes=(*(f"{file} is empty: skipped" for file in seen.empty), *said),
         skipped=measured.skipped,
@@ -49,32 +67,16 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
     )
 
 
-def _library(seen: Evidence) -> str:
-    """NCCL if only traces: PyTorch calls RCCL nccl, too."""
-    return next((one.library for one in seen.series), "NCCL")
-
-
-def _explained(bench: Scoring, seen: Evidence) -> tuple[tuple[DiagnosisFinding, ...], tuple[str, ...]]:
+def _explained(bench: Scoring, seen: Evidence, library: str) -> tuple[tuple[DiagnosisFinding, ...], tuple[str, ...]]:
     widest = max((check_fits(bench.base.fabric, one.series) for one in bench.series), key=lambda one: len(one.spans))
     inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
-    maker = maker_of(seen.named.devices, _library(seen), bench.base.fabric.tiers[0].name)
-    causes = hypotheses(bench.base, HostFacts(len(widest.spans), inside, _library(seen), maker))
-    on = _machine(bench.series, inside)
+    maker = maker_of(seen.named.devices, library, bench.base.fabric.tiers[0].name)
+    causes = hypotheses(bench.base, HostFacts(len(widest.spans), inside, library, maker))
+    largest = max((one.series for one in bench.series), key=lambda one: one.ranks)
+    hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
+    on = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
     findings = tuple(_finding(bench, sorted(found), why, on) for found, why in explained(bench, causes))
     return findings, tuple(notes(bench, causes))
-
-
-def _machine(series: Sequence[ValidatedSeries], inside: int) -> ExperimentMachine:
-    largest = max((one.series for one in series), key=lambda one: one.ranks)
-    hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
-    return ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
-
-
-def _health(at: int, one: ValidatedSeries, wire: str, units: Sequence[SizeClass], bar: float) -> SeriesHealth:
-    mine = {unit.size: unit for unit in units if unit.at == at}
-    large, small = mine.get("large"), mine.get("small")
-    low = any(unit.low for unit in mine.values())
-    return SeriesHealth(one, wire, large and large.share, small and small.share, low, bar)
 
 
 def _finding(bench: Scoring, found: Sequence[int], why: Sequence[SupportedCause], on: ExperimentMachine) -> DiagnosisFinding:
@@ -103,35 +105,139 @@ def notes(bench: Scoring, causes: Sequence[Hypothesis]) -> Iterator[str]:
     yield from filter(None, map(of_few, sorted({one.series.ranks for one in bench.series})))
     settings = [cause for cause in causes if cause.fits == "setting"]
     for unit in bench.units:
-        one = bench.series[unit.at]
-        found = (_faster(unit), *((_as_if(bench, unit, settings), _dip(one, unit)) if unit.size == "large" else ()))
-        yield from (f"{one.series.title}: {said}" for said in found if said)
+        one, share = bench.series[unit.at], whole_percent(unit.share)
+        if unit.share > FASTER:
+            what = "another algorithm ran, or this is another machine than the fabric"
+            yield f"{one.series.title}: {unit.size} messages at {share} of expected: {what}"
+        if unit.low or unit.size == "small":
+            continue
+        plain = bench.error(unit, bench.base) or 0.0
+        for cause in settings if unit.share < SHORT else ():  # one that explains what passes but falls short
+            error = bench.error(unit, cause.scenario(0.0))
+            if error is not None and error <= min(EXACT, plain / 2):
+                yield f"{one.series.title}: {share} of expected, as if {cause.said(0.0)}; check {cause.look}"
+                break
+        below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
+        short = [point for point in below if point.of_expected < NEAR * unit.share]
+        if short and min(point.of_expected for point in short) < DIP * unit.share:
+            first = next(point for point in one.points if point.bytes > short[-1].bytes)
+            reached = f"{whole_percent(short[0].of_expected)} of expected at {size_text(short[0].bytes)}"
+            yield f"{one.series.title}: {reached}, as expected from {size_text(first.bytes)} on: the link is fine"
 
 
-def _faster(unit: SizeClass) -> str:
-    if unit.share <= FASTER:
+class Evidence(NamedTuple):
+    """What was measured: ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper bounds.
+    ``world`` is the traced job's rank count, ``empty`` the files with nothing in them."""
+
+    logs: Measurements
+    named: LoggedHardware = LoggedHardware((), ())
+    traced: tuple[Series, ...] = ()
+    bounds: tuple[BoundedCalls, ...] = ()
+    left_out: tuple[LeftOutKernels, ...] = ()
+    world: int | None = None
+    empty: tuple[str, ...] = ()
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        return (*self.logs.series, *self.traced)
+
+    @property
+    def most_ranks(self) -> int:
+        """Ranks of the job, or of the largest group seen."""
+        return max([self.world or 1, *(one.ranks for one in self.series), *(one.ranks for one in self.bounds)])
+
+    def only(self, primitive: Primitive | None) -> Evidence:
+        if primitive is None:
+            return self
+        there = dict.fromkeys(map(str, [*(one.primitive for one in self.series), *(one.primitive for one in self.bounds)]))
+        if there and str(primitive) not in there:
+            what = f"the logs hold no {primitive.spoken}"
+            raise ColltoolError(what, argument="primitive", fix=f"they hold: {', '.join(there)}")
+        kept = tuple(one for one in self.logs.series if one.primitive is primitive)
+        traced = tuple(one for one in self.traced if one.primitive is primitive)
+        bounds = tuple(one for one in self.bounds if one.primitive is primitive)
+        return self._replace(logs=self.logs._replace(series=kept), traced=traced, bounds=bounds)
+
+    def on(self, fabric: Fabric) -> Measurements:
+        """All series; traced ones placed on the fewest hosts of this fabric that hold them."""
+        inside = fabric.tiers[0].endpoints
+        hosts = [
+            one._replace(nodes=max(one.ranks // inside, 1))
+            if inside <= MOST_IN_A_HOST and (one.ranks < inside or one.ranks % inside == 0)
+            else one
+            for one in self.traced
+        ]
+        return self.logs._replace(series=(*self.logs.series, *hosts))
+
+
+# device name -> bundled fabric of the usual machine around it; the first match counts
+_KNOWN: tuple[tuple[str, str], ...] = (
+    (r"\bGB[23]00\b", "nvl72"),
+    (r"\bB[23]00\b", "dgx-b200"),
+    (r"\bH200\b", "hgx-h200"),
+    (r"\bH100\b", "dgx-h100"),
+    (r"\bA100\b", "dgx-a100"),
+    (r"\bMI300X\b", "mi300x"),
+)
+_CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)  # cards in slots, not joined by NVSwitch
+
+
+def given_fabric(fabric: Fabric, machine: LoggedHardware) -> tuple[Fabric, AssumedFabric]:
+    said = [*_read(machine), f"fabric {fabric.name}, as given"]
+    own, nearest = fabric.library_facts, dict.fromkeys(filter(None, map(_name_of, machine.devices)))
+    theirs = {name: load_fabric(name).library_facts for name in nearest} if own and own.gpu else {}
+    others = [name for name, facts in theirs.items() if own and (facts.gpu if facts else None) != own.gpu]
+    said += [f"the devices do not match {fabric.name}: the nearest bundled fabric is {name}" for name in others]
+    return fabric, AssumedFabric(fabric.name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
+
+
+def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, AssumedFabric]:
+    """The bundled fabric nearest to the devices that logs name, resized to what they ran on."""
+    machine = seen.named
+    cure = f"name the machine: {given('fabric', 'dgx-h100')}, or a file of your own"
+    if not machine.devices:
+        raise ColltoolError("the logs do not name their devices", argument="fabric", fix=cure)
+    found = {device: _name_of(device) for device in machine.devices}
+    unknown = next((device for device, name in found.items() if not name), None)
+    if unknown is not None:
+        raise ColltoolError(f"no bundled fabric has {unknown}", argument="fabric", fix=cure)
+    if len(set(found.values())) > 1:
+        what = f"the logs come from different machines: {', '.join(found)}"
+        raise ColltoolError(what, argument="logs", fix="give the logs of one machine at a time")
+    name = found[machine.devices[0]]
+    sizes = _sizes(load_fabric(name), seen)
+    plain = load_fabric(name, sizes)
+    fabric = load_fabric(name, {**dict(plain.overrides), **overrides} if isinstance(overrides, Mapping) else [*sizes, *overrides])
+    said = [*_read(machine), f"fabric {name}, the nearest bundled one: assumed from the devices"]
+    said += [f"{one}: the size of the measured group" for one in sizes]
+    if len(fabric.tiers) > 1 and seen.most_ranks > fabric.tiers[0].endpoints:
+        said.append(f"the network of {name} is assumed: the logs do not name NICs ({fabric.tiers[-1].name})")
+    return fabric, AssumedFabric(name, fabric.overrides, machine.devices, machine.hosts, tuple(said))
+
+
+def _read(machine: LoggedHardware) -> list[str]:
+    if not machine.devices:
+        return []
+    on = f" on {counted(len(machine.hosts), 'host')}" if machine.hosts else ""
+    return [f"{', '.join(machine.devices)}{on}: read from the logs"]
+
+
+def _name_of(device: str) -> str:
+    if _CARD.search(device):
         return ""
-    what = "another algorithm ran, or this is another machine than the fabric"
-    return f"{unit.size} messages at {whole_percent(unit.share)} of expected: {what}"
+    return next((name for pattern, name in _KNOWN if re.search(pattern, device)), "")
 
 
-def _as_if(bench: Scoring, unit: SizeClass, settings: Sequence[Hypothesis]) -> str:
-    """A setting that explains a unit which passes but falls short."""
-    plain = bench.error(unit, bench.base) or 0.0
-    if unit.low or unit.share >= SHORT:
-        return ""
-    for cause in settings:
-        error = bench.error(unit, cause.scenario(0.0))
-        if error is not None and error <= min(EXACT, plain / 2):
-            return f"{whole_percent(unit.share)} of expected, as if {cause.said(0.0)}; check {cause.look}"
-    return ""
-
-
-def _dip(one: ValidatedSeries, unit: SizeClass) -> str:
-    below = [point for point in one.points[: min(unit.focus)] if point.bound == "bandwidth"]
-    short = [point for point in below if point.of_expected < NEAR * unit.share]
-    if unit.low or not short or min(point.of_expected for point in short) >= DIP * unit.share:
-        return ""
-    first = next(point for point in one.points if point.bytes > short[-1].bytes)
-    reached = f"{whole_percent(short[0].of_expected)} of expected at {size_text(short[0].bytes)}"
-    return f"{reached}, as expected from {size_text(first.bytes)} on: the link is fine"
+def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
+    """Overrides for the innermost and outermost tier where the logs ran on other sizes; traced ranks fill host after host."""
+    inner, outer = fabric.tiers[0], fabric.tiers[-1]
+    if len(fabric.tiers) == 1 or inner.endpoints > MOST_IN_A_HOST:
+        return []
+    series = seen.logs.series
+    shared = {one.ranks // one.nodes for one in series if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0}
+    if len(shared) > 1:
+        return []
+    per_host = min(shared.pop() if shared else inner.endpoints, inner.endpoints)
+    hosts = max(-(-seen.most_ranks // per_host), *(one.nodes or 1 for one in series), 1)
+    out = [f"{inner.name}.size={per_host}"] if per_host < inner.endpoints else []
+    return [*out, f"{outer.name}.size={hosts}"] if hosts > outer.endpoints else out

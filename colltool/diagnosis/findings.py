@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
 from math import inf
 from statistics import median
 from typing import NamedTuple
@@ -16,21 +16,19 @@ from colltool.base.formatting import format_rate, format_time, of_rates, percent
 from colltool.base.primitives import A2A, P2P
 from colltool.calibration.candidates import IN_SWITCH
 from colltool.calibration.series_prices import Priced, Quote, price_series
-from colltool.diagnosis.outliers import SHAPE, breaks, cliff_in
 from colltool.diagnosis.results import ValidatedPoint
-from colltool.diagnosis.thresholds import CLOSE, LARGE, WITHIN
+from colltool.diagnosis.thresholds import CLOSE, LARGE, SHAPE, WITHIN, breaks, cliff_in, wide
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import scaled_bandwidth, with_tiers, without_in_network
-from colltool.measurements.series import Point, Series
+from colltool.measurements.series import Series
 
 SMALL = 5  # smallest sizes that make up the floor
 FASTER = 0.8  # share of the price below which a large message is faster than the fabric allows
 FLOOR_APART, SPREAD = 1.25, 0.20  # ratio of floors, and spread of repeats over their median, that are reported
 _BOUNDS = {"overhead": "launch overhead", "latency": "latency", "software": "software time"}
-
 FEWEST = 3  # neighbouring sizes that make a curve
 TRIES, EXACT = 8, 0.01  # iterations towards the bandwidth share that explains a time, and their tolerance
 
@@ -39,12 +37,13 @@ def findings(case: SeriesContext) -> tuple[str, ...]:
     """All that hold, most important first. A tie between causes (``rails``) is reported instead of any single one."""
     alike = rails(case)
     causes = (alike,) if alike else (in_network(case), algorithm(case))
-    return tuple(filter(None, (reach(case), faster(case), *causes, cliff(case), floor(case), spread(case))))
+    found = (faster(case) if case.too_fast else reach(case), *causes, cliff_in(case.series.points), floor(case), spread(case))
+    return tuple(filter(None, found))
 
 
 def reach(case: SeriesContext) -> str | None:
     """The share of expected busbw that the largest message reaches; if all of it, from which size on."""
-    if not case.large or _too_fast(case):
+    if not case.large:
         return None
     last = case.checked[-1]
     got, due, size = last.busbw_measured_Bps, last.busbw_expected_Bps, size_text(last.bytes)
@@ -64,36 +63,27 @@ def _share(got: float, due: float) -> str:
     return percent(got / due, 0 if got >= 0.1 * due else 2)
 
 
-def _too_fast(case: SeriesContext) -> bool:
-    return bool(case.large) and case.checked[-1].measured_s < FASTER * case.checked[-1].predicted_s
-
-
-def faster(case: SeriesContext) -> str | None:
+def faster(case: SeriesContext) -> str:
     """A large message beats the price."""
-    if not _too_fast(case):
-        return None
-    last = case.checked[-1]
-    got, due = format_rate(last.busbw_measured_Bps, 3), format_rate(last.busbw_expected_Bps, 3)
-    said = f"faster than {case.who} allows: {got} busbw at {size_text(last.bytes)}, predicted {due}{_port(case)}"
+    last, tier = case.checked[-1], case.placed.spans[-1].tier
+    got, due, rate = format_rate(last.busbw_measured_Bps, 3), format_rate(last.busbw_expected_Bps, 3), tier.bandwidth * tier.ports
+    single = len(case.placed.spans) == 1 and capabilities_of(tier).joined_by == "switches"
+    port = f" on a {format_rate(rate, 3)} port" if single and last.busbw_measured_Bps > rate else ""
+    said = f"faster than {case.who} allows: {got} busbw at {size_text(last.bytes)}, predicted {due}{port}"
     if case.algorithms:
         return f"{said}; another algorithm ran, or the fabric file understates bandwidth"
     in_switch = case.series.primitive not in (A2A, P2P) and not _in_switch(last.spec)
     return f"{said}; the fabric file understates bandwidth{', or the library reduces in the switch' if in_switch else ''}"
 
 
-def _port(case: SeriesContext) -> str:
-    tier = case.placed.spans[-1].tier
-    rate = tier.bandwidth * tier.ports
-    exceeds = case.checked[-1].busbw_measured_Bps > rate
-    single = len(case.placed.spans) == 1 and capabilities_of(tier).joined_by == "switches"
-    return f" on a {format_rate(rate, 3)} port" if single and exceeds else ""
-
-
 def rails(case: SeriesContext) -> str | None:
     """Large messages match fewer of a host's NICs, and what else explains them as well; only even shares of the NICs are
     tried."""
-    spans = case.placed.spans
-    if len(spans) < 2 or not case.large or not all(map(case.slower, case.large)) or _on_a_cliff(case):
+    spans, points = case.placed.spans, case.series.points
+    if len(spans) < 2 or not case.large or not all(map(case.slower, case.large)):
+        return None
+    steps = [at for at in breaks(points) if at in case.wide]
+    if steps and (steps[-1] in case.large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds):  # on a cliff
         return None
     nics = spans[1].ranks_inside
     off = {rail: _off_over_share(case, rail / nics) for rail in range(1, nics) if nics % rail == 0}
@@ -108,17 +98,11 @@ def rails(case: SeriesContext) -> str | None:
     return f"{said}: the measurements cannot tell them apart" if len(causes) > 1 else said
 
 
-def _on_a_cliff(case: SeriesContext) -> bool:
-    points, wide, large = case.series.points, case.wide, case.large
-    steps = [at for at in breaks(points) if at in wide]
-    return bool(steps) and (steps[-1] in large or points[steps[-1]].seconds > points[steps[-1] - 1].seconds)
-
-
 def _inner(case: SeriesContext) -> list[str]:
     tier, last = case.placed.spans[0].tier, case.checked[-1]
     share, off = last.predicted_s / last.measured_s, inf
     for _ in range(TRIES):  # as other tiers take their part of the time, it is not just the share that arrives
-        priced = case.repriced(partial(_inner_at, tier.name, share))
+        priced = case.scaled(share, {tier.name})
         if priced is None:
             return []
         off, over = case.worst_large(priced.best), priced.best[-1].seconds / last.measured_s
@@ -128,14 +112,9 @@ def _inner(case: SeriesContext) -> list[str]:
     return [f"{tier.name} at {_share(share, 1)} of its bandwidth"] if off <= CLOSE else []
 
 
-def _inner_at(name: str, share: float, tier: Tier) -> Tier:
-    return scaled_bandwidth(tier, share) if tier.name == name else tier
-
-
 def _off_over_share(case: SeriesContext, share: float) -> float:
     """Error of large messages if outer tiers had a share of their bandwidth; the library may switch algorithms or not."""
-    outer = {span.tier.name for span in case.placed.spans[1:]}
-    priced = case.repriced(lambda tier: scaled_bandwidth(tier, share) if tier.name in outer else tier)
+    priced = case.scaled(share, {span.tier.name for span in case.placed.spans[1:]})
     if priced is None:
         return inf
     usual = priced.by_title.get(case.checked[-1].algorithm, priced.best)
@@ -168,27 +147,15 @@ def algorithm(case: SeriesContext) -> str | None:
             case.slower(i) and quotes[i].seconds > (1 + WITHIN) * point.predicted_s and case.off(quotes, i) <= CLOSE
             for i, point in enumerate(case.checked)
         ]
-        runs[title] = _longest(fits)
-    title = max(runs, key=lambda name: len(runs[name]))
-    if not _has_shape(case, runs[title]):
+        stretches = [list(run) for fit, run in groupby(range(len(fits)), key=fits.__getitem__) if fit]
+        runs[title] = [case.checked[i] for i in max(stretches, key=len, default=[])]
+    title, run = max(runs.items(), key=lambda one: len(one[1]))
+    times = [point.measured_s for point in run]
+    if len(run) < FEWEST or max(times) < SHAPE * min(times):  # any price can match a flat stretch
         return None
-    first, last = (size_text(case.checked[i].bytes) for i in (runs[title][0], runs[title][-1]))
-    winners = " or ".join(dict.fromkeys(case.checked[i].algorithm for i in runs[title]))
+    winners = " or ".join(dict.fromkeys(point.algorithm for point in run))
+    first, last = size_text(run[0].bytes), size_text(run[-1].bytes)
     return f"from {first} to {last} the times match {title}, although {winners} should win"
-
-
-def _has_shape(case: SeriesContext, run: range) -> bool:
-    """Whether a run of times is more than flat: any price can match a flat stretch."""
-    times = [case.checked[i].measured_s for i in run]
-    return len(times) >= FEWEST and max(times) >= SHAPE * min(times)
-
-
-def _longest(flags: Sequence[bool]) -> range:
-    best = start = range(0)
-    for i, flag in enumerate(flags):
-        start = range(start.start, i + 1) if flag and start else range(i, i + 1) if flag else range(0)
-        best = max(best, start, key=len)
-    return best
 
 
 def floor(case: SeriesContext) -> str | None:
@@ -204,30 +171,21 @@ def floor(case: SeriesContext) -> str | None:
     times = f"small messages take {format_time(took, 3)}, {format_time(due, 3)} predicted"
     said = f"{where} {cause} dominates the prediction; {times}"
     apart = format_time(abs(took - due), 3)
-    if took > FLOOR_APART * due:
-        return f"{said}: about {apart} more launch overhead, a higher alpha, or another algorithm"
-    if due > FLOOR_APART * took:
-        return f"{said}: about {apart} less launch overhead, a lower alpha, or another algorithm"
-    return said
-
-
-def cliff(case: SeriesContext) -> str | None:
-    """Times that no price can explain."""
-    return cliff_in(case.series.points)
+    if max(took, due) <= FLOOR_APART * min(took, due):
+        return said
+    more = "more launch overhead, a higher alpha" if took > due else "less launch overhead, a lower alpha"
+    return f"{said}: about {apart} {more}, or another algorithm"
 
 
 def spread(case: SeriesContext) -> str | None:
     """Repeats of one size that are far apart."""
-    widest = max(case.series.points, key=_spread)
-    if _spread(widest) <= SPREAD:
+    apart = [(point.high_s - point.low_s) / point.seconds for point in case.series.points]
+    if (widest := max(apart)) <= SPREAD:
         return None
-    many = sum(_spread(point) > SPREAD for point in case.series.points)
+    many = sum(one > SPREAD for one in apart)
     others = f", by more than {whole_percent(SPREAD)} at {many} sizes" if many > 1 else ""
-    return f"repeats differ by up to {percent(_spread(widest), 0)} at {size_text(widest.bytes)}{others}"
-
-
-def _spread(point: Point) -> float:
-    return (point.high_s - point.low_s) / point.seconds
+    at = size_text(case.series.points[apart.index(widest)].bytes)
+    return f"repeats differ by up to {percent(widest, 0)} at {at}{others}"
 
 
 class SeriesContext(NamedTuple):
@@ -243,9 +201,7 @@ class SeriesContext(NamedTuple):
 
     @property
     def wide(self) -> range:
-        """Indices of the largest, bandwidth-bound points, up to the last."""
-        count = len(self.checked)
-        return range(next((i for i in reversed(range(count)) if self.checked[i].bound != "bandwidth"), -1) + 1, count)
+        return wide(self.checked)
 
     @property
     def large(self) -> range:
@@ -256,6 +212,10 @@ class SeriesContext(NamedTuple):
     def small(self) -> range:
         """Indices of the points below the first bandwidth-bound one."""
         return range(next((i for i, point in enumerate(self.checked) if point.bound == "bandwidth"), len(self.checked)))
+
+    @property
+    def too_fast(self) -> bool:
+        return bool(self.large) and self.checked[-1].measured_s < FASTER * self.checked[-1].predicted_s
 
     @property
     def who(self) -> str:
@@ -270,6 +230,10 @@ class SeriesContext(NamedTuple):
 
     def worst_large(self, quotes: Sequence[Quote]) -> float:
         return max(self.off(quotes, index) for index in self.large)
+
+    def scaled(self, share: float, names: Collection[str]) -> Priced | None:
+        """Quotes if these tiers had a share of their bandwidth."""
+        return self.repriced(lambda tier: scaled_bandwidth(tier, share) if tier.name in names else tier)
 
     def repriced(self, change: Callable[[Tier], Tier]) -> Priced | None:
         """Quotes on a fabric of changed tiers; None where none of the algorithms runs there."""

@@ -1,19 +1,25 @@
-"""Every cause that the model can price, with the scenarios in which it is true and what reveals it on the machine. A cause is a
-setting (one scenario) or has one number that is fitted to the times, such as a share or a count of links."""
+"""Every cause that the model can price: the scenario of each, a fabric as it would be, and what reveals it on the machine.
+
+A cause is a setting (one scenario) or has one number that is fitted to the times, such as a share or a count of links.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
-from typing import Any, Literal, NamedTuple, assert_never
+from functools import cache, lru_cache, partial
+from typing import Any, Literal, NamedTuple
 
+from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time, whole_percent
-from colltool.diagnosis.scenario import Scenario
-from colltool.fabric.capabilities import TierCapabilities
-from colltool.fabric.topology import capabilities_of
+from colltool.base.primitives import Primitive
+from colltool.calibration.series_prices import price_series
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import SameFabric
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import TierCapabilities, capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, with_tiers, without_in_network
-from colltool.measurements.series import LogLibrary, log_library
+from colltool.measurements.series import LogLibrary, Point, Series, log_library
 
 NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 """NVLinks per GPU: NVIDIA's A100 and H100 whitepapers, NVLink 5 specification."""
@@ -72,6 +78,44 @@ CHECKS: dict[CauseName, tuple[str, str]] = {
 }
 
 
+class Scenario(NamedTuple):
+    """What a cause changes: the fabric, a ``factor`` on every time, ``extra_s`` per call, or the ``only`` algorithms that run
+    (any, for a primitive that has none of them)."""
+
+    fabric: Fabric
+    factor: float = 1.0
+    extra_s: float = 0.0
+    only: tuple[str, ...] = ()
+    readings: Readings = Readings()
+
+    def times(self, series: Series) -> tuple[float, ...] | None:
+        """Seconds at each size of a series; None where nothing runs."""
+        key = (series.primitive, series.ranks, series.nodes, series.library, tuple(point.bytes for point in series.points))
+        found = _priced(SameFabric(self.fabric), self.only, self.readings, key)
+        return found and tuple(one * self.factor + self.extra_s for one in found)
+
+    def time(self, primitive: Primitive, size: float, ranks: int, library: str) -> float | None:
+        one = Series(primitive, ranks, None, (Point(size, 1.0, 1.0, 1.0, 1, ""),), library)
+        found = self.times(one)
+        return None if found is None else found[0]
+
+
+_Key = tuple[Primitive, int, int | None, str, tuple[float, ...]]
+
+
+@lru_cache(maxsize=4096)
+def _priced(same: SameFabric, only: tuple[str, ...], readings: Readings, key: _Key) -> tuple[float, ...] | None:
+    primitive, ranks, nodes, library, sizes = key
+    points = tuple(Point(size, 1.0, 1.0, 1.0, 1, "") for size in sizes)
+    series = Series(primitive, ranks, nodes, points, library)
+    for name in (*((one,) for one in only), ()):
+        try:
+            return tuple(quote.seconds for quote in price_series(same.fabric, series, readings, name).best)
+        except ColltoolError:
+            continue  # no algorithm of this primitive, or of this group
+    return None
+
+
 class Hypothesis(NamedTuple):
     """A cause.
 
@@ -90,9 +134,6 @@ class Hypothesis(NamedTuple):
     free: bool = False
     unaffected: frozenset[Literal["half", "nic", "host"]] = frozenset()
     look: str = ""
-
-    def at_share(self, share: float) -> Scenario:
-        return self.scenario(share * (self.of or 1))
 
 
 class HostFacts(NamedTuple):
@@ -114,20 +155,6 @@ def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
     return "NVIDIA" if ran is LogLibrary.NCCL or "nvl" in tier.lower() else ""
 
 
-def look_for(cause: CauseName, maker: Maker) -> str:
-    """What reveals a cause on this maker's machines; both, where the maker is unknown."""
-    nvidia, amd = CHECKS[cause]
-    match maker:
-        case "NVIDIA":
-            return nvidia or amd
-        case "AMD":
-            return amd or nvidia
-        case "":
-            return "; or ".join(dict.fromkeys(filter(None, (nvidia, amd))))
-        case _:
-            assert_never(maker)
-
-
 def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
     """All causes that apply to this machine."""
     fabric = base.fabric
@@ -144,8 +171,31 @@ def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
 
     found = [*_settings(base, host), *_links(base, inner_at)]
     found += [*_between_hosts(base, host, outer_at)] if host.spans > 1 else []
-    found += [*_of_hosts(base)]
-    return tuple(one._replace(look=look_for(one.name, host.maker), scenario=cache(one.scenario)) for one in found)
+    found += [
+        Hypothesis(
+            "clocks",
+            lambda share: f"everything takes {1 / share:.2f}x as long, small messages too: clocks, a power cap, or busy hosts",
+            lambda share: base._replace(factor=1 / share),
+            fits="factor",
+            free=True,
+            least=0.3,  # no cap and no clock leaves less
+        ),
+        Hypothesis(
+            "launch",
+            lambda extra: f"every call takes {format_time(extra, 3)} more: the host launches late",
+            lambda extra: base._replace(extra_s=extra),
+            fits="extra",
+            free=True,
+            most=LATEST,
+        ),
+    ]
+
+    def look(cause: CauseName) -> str:
+        nvidia, amd = CHECKS[cause]
+        known = {"NVIDIA": nvidia or amd, "AMD": amd or nvidia}
+        return known.get(host.maker) or "; or ".join(dict.fromkeys(filter(None, (nvidia, amd))))
+
+    return tuple(one._replace(look=look(one.name), scenario=cache(one.scenario)) for one in found)
 
 
 def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
@@ -247,23 +297,4 @@ def _between_hosts(base: Scenario, host: HostFacts, outer_at: Callable[[float], 
         fits="share",
         free=True,
         unaffected=frozenset({"host"}),
-    )
-
-
-def _of_hosts(base: Scenario) -> Iterator[Hypothesis]:
-    yield Hypothesis(
-        "clocks",
-        lambda share: f"everything takes {1 / share:.2f}x as long, small messages too: clocks, a power cap, or busy hosts",
-        lambda share: base._replace(factor=1 / share),
-        fits="factor",
-        free=True,
-        least=0.3,  # no cap and no clock leaves less
-    )
-    yield Hypothesis(
-        "launch",
-        lambda extra: f"every call takes {format_time(extra, 3)} more: the host launches late",
-        lambda extra: base._replace(extra_s=extra),
-        fits="extra",
-        free=True,
-        most=LATEST,
     )

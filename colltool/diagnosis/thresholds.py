@@ -1,23 +1,23 @@
-"""What share of the price healthy machines reach: the bars of ``doctor`` and ``trace``."""
+"""What share of the price healthy machines reach, the bars of ``doctor`` and ``trace``; steps in times that no price takes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise, takewhile
 from math import log
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
+from colltool.base.formatting import format_time, percent, size_text
 from colltool.base.primitives import A2A
 from colltool.calibration.series_prices import MOST_IN_A_HOST
-from colltool.diagnosis.results import ValidatedSeries
-from colltool.measurements.series import Series, log_library
+from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries
+from colltool.measurements.series import Point, Series, log_library
 
 EXPECT = 0.80  # on whole hosts: healthy nodes of eight reach 85 to 107% of the prices of their bundled fabric
 FEW, EXPECT_FEW, EXPECT_PART = 4, 0.55, 0.75
 """On fewer ranks than FEW, and on part of a host: healthy machines reach 56 to 85%, and 80 to 100%. NCCL 2.27 to 2.29 on 2 and 4
 GPUs of NVSwitch nodes (A100, H100, B200), ai-dynamo/aiconfigurator."""
-
-OF_FEW = "healthy nodes also reach only 55-85% of the price on so few; measure all GPUs of a host"
 
 SLACK = 0.20  # the bar of small messages is lower: launch and hops vary more between healthy hosts than rates do
 FASTER = 1.2  # share of the price of large messages above which the machine is not the fabric
@@ -31,7 +31,8 @@ def threshold_of(ranks: int, whole: int, *, across: bool) -> float:
 
 
 def of_few(ranks: int) -> str:
-    return f"{ranks} ranks: {OF_FEW}" if ranks < FEW else ""
+    what = "healthy nodes also reach only 55-85% of the price on so few; measure all GPUs of a host"
+    return f"{ranks} ranks: {what}" if ranks < FEW else ""
 
 
 CLOSE = 0.10  # relative error up to which one of several prices explains a time
@@ -58,51 +59,111 @@ class SizeClass(NamedTuple):
     low: bool
 
 
-def bar_for(series: Series, whole: int, expect: float | None) -> float:
-    """The bar of a series on hosts of ``whole`` ranks: as set, else what a healthy machine reaches."""
-    return threshold_of(series.ranks, whole, across=_across(series)) if expect is None else expect
-
-
-def size_classes(series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float) -> tuple[SizeClass, ...]:
-    """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch overhead."""
-    large = (_unit(at, one, "large", _plateau(one), bars[at], launch_s) for at, one in enumerate(series))
-    small = (_unit(at, one, "small", _floor(one), max(bars[at] - SLACK, 0.0), launch_s) for at, one in enumerate(series))
-    return tuple(unit for unit in (*large, *small) if unit is not None)
-
-
-def small_told(series: Series, launch_s: float) -> bool:
-    """Whether the fabric can price small messages. Not all-to-all, which depends on how the library gathers (NCCL_PXN_DISABLE)
-    and posts messages: healthy machines reach 40 to 160%. Not MPI, which launches no kernels, nor without a launch overhead."""
-    return series.primitive is not A2A and log_library(series.library).launches_kernels and launch_s > 0
-
-
-def _unit(at: int, one: ValidatedSeries, size: Literal["large", "small"], focus: Iterable[int], bar: float,
-          launch_s: float) -> SizeClass | None:  # fmt: skip
-    told = small_told(one.series, launch_s)
-    chosen = tuple(focus) if told or size == "large" else ()
-    if not chosen:
-        return None
-    share = median(one.points[index].of_expected for index in chosen)
-    within = WITHIN_ACROSS if size == "small" and _across(one.series) else WITHIN
-    trusted = tuple(index for index, point in enumerate(one.points) if told or point.bound == "bandwidth")
-    return SizeClass(at=at, size=size, focus=chosen, trusted=trusted, share=share, within=within, low=share < bar)
-
-
-def _across(series: Series) -> bool:
+def across_hosts(series: Series) -> bool:
     return (series.nodes or 1) > 1 or series.ranks > MOST_IN_A_HOST
 
 
-def _plateau(one: ValidatedSeries) -> Iterable[int]:
-    points, count = one.points, len(one.points)
-    wide = next((index for index in reversed(range(count)) if points[index].bound != "bandwidth"), -1) + 1
-    return [index for index in range(wide, count) if points[index].bytes * PLATEAU >= points[-1].bytes][-LARGE:]
+def size_classes(series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float) -> tuple[SizeClass, ...]:
+    """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch overhead.
+
+    No small all-to-alls: these depend on how the library gathers (NCCL_PXN_DISABLE) and posts messages, healthy machines reach
+    40 to 160%. Nor MPI's small messages, which launch no kernels, nor any without a launch overhead.
+    """
+    large, small = [], []
+    for at, (one, bar) in enumerate(zip(series, bars, strict=True)):
+        points, many = one.points, len(one.points)
+        told = one.series.primitive is not A2A and log_library(one.series.library).launches_kernels and launch_s > 0
+        trusted = tuple(index for index, point in enumerate(points) if told or point.bound == "bandwidth")
+        if plateau := tuple(at for at in wide(points) if points[at].bytes * PLATEAU >= points[-1].bytes)[-LARGE:]:
+            share = median(points[index].of_expected for index in plateau)
+            large.append(SizeClass(at, "large", plateau, trusted, share, WITHIN, low=share < bar))
+        if told and (end := next((index for index in range(many) if points[index].bound == "bandwidth"), many)) > 2:
+            floor = tuple(range(min(end, SMALL)))
+            share = median(points[index].of_expected for index in floor)
+            within = WITHIN_ACROSS if across_hosts(one.series) else WITHIN
+            small.append(SizeClass(at, "small", floor, trusted, share, within, low=share < max(bar - SLACK, 0.0)))
+    return (*large, *small)
 
 
-def _floor(one: ValidatedSeries) -> Iterable[int]:
-    end = next((index for index, point in enumerate(one.points) if point.bound == "bandwidth"), len(one.points))
-    return range(min(end, SMALL)) if end > 2 else ()
+def wide(points: Sequence[ValidatedPoint]) -> range:
+    """Indices of the largest, bandwidth-bound points, up to the last."""
+    count = len(points)
+    return range(next((i for i in reversed(range(count)) if points[i].bound != "bandwidth"), -1) + 1, count)
 
 
 def off(measured: Sequence[float], priced: Sequence[float], focus: Iterable[int]) -> float:
     """Mean distance of prices from times, by log ratio: 0.1 is about 10% either way."""
     return fmean(abs(log(priced[index] / measured[index])) for index in focus)
+
+
+SHAPE = 1.5  # factor by which times must differ to say anything
+TOO_STEEP = 1.3  # factor beyond the ratio of sizes that no price explains
+MANY = 4  # sizes above the curve through their neighbours that make a series scattered; a fifth of a long one
+
+
+def cliff_in(points: Sequence[Point]) -> str | None:
+    """Times that no price can explain, in words."""
+    steps = breaks(points)
+    if not steps:
+        return None
+    over = [_off_neighbours(points, i) for i in range(len(points))]
+    above = [one - 1 for one in over if one > 1 + CLOSE]  # a price is not above
+    if len(above) >= max(MANY, len(points) / 5):
+        return f"the times scatter by up to {percent(max(above), 0)}: measure again"
+    # Lone points that break the curve: it closes without them, and they are further off than what is beside the step. In logs a
+    # lone point is off by twice what its neighbours seem to be, the two ends of a lasting step by the same.
+    far = [abs(log(one)) for one in over]
+    ends = [ends for at in steps for ends in ((at - 1, at), (at, at - 1))]
+    further = {i for i, other in ends if far[i] >= max(log(TOO_STEEP), SHAPE * far[other])}
+    single = sorted(i for i in further if not _broken(points[i - 1], points[i + 1]))
+    listed, said = ", ".join(_at(points[i]) for i in single), []
+    if len(single) > 1:
+        said.append(f"{len(single)} sizes are out of line: {listed}")
+    elif single:
+        beside = " and ".join(_at(points[i]) for i in (single[0] - 1, single[0] + 1) if 0 <= i < len(points))
+        said.append(f"one size is out of line: {listed}, beside {beside}")
+    rest = {at: factor for at, factor in steps.items() if not {*single} & {at - 1, at}}
+    return "; ".join([*said, _run(points, max(rest, key=rest.__getitem__))] if rest else said)
+
+
+def breaks(points: Sequence[Point]) -> dict[int, float]:
+    """Indices of points behind an unexplainable step, with its factor."""
+    return {at: factor for at, pair in enumerate(pairwise(points), start=1) if (factor := _broken(*pair))}
+
+
+def _off_neighbours(points: Sequence[Point], i: int) -> float:
+    """A time over the power law through its neighbours; 1 at either end."""
+    if not 0 < i < len(points) - 1:
+        return 1.0
+    before, point, after = points[i - 1 : i + 2]
+    weight = log(point.bytes / before.bytes) / log(after.bytes / before.bytes)
+    return float(point.seconds / (before.seconds ** (1 - weight) * after.seconds**weight))
+
+
+def _at(point: Point) -> str:
+    return f"{format_time(point.seconds, 3)} at {size_text(point.bytes)}"
+
+
+def _run(points: Sequence[Point], at: int) -> str:
+    """A lasting step, and the neighbouring sizes that are too slow for what is on its other side."""
+    before, after = points[at - 1], points[at]
+    if after.seconds > before.seconds:
+        factors = [one.seconds / before.seconds / (one.bytes / before.bytes) for one in points[at:]]
+        slow = list(takewhile(lambda factor: factor > TOO_STEEP, factors))
+        ends = after, points[at + len(slow) - 1]
+    else:
+        factors = [one.seconds / after.seconds for one in reversed(points[:at])]
+        slow = list(takewhile(lambda factor: factor > 1 / (1 - WITHIN), factors))
+        ends = points[at - len(slow)], before
+    words, ends = ("from {} to {}", ends) if len(slow) > 1 else ("between {} and {}", (before, after))
+    place = words.format(*(size_text(end.bytes) for end in ends))
+    said = f"no alpha-beta curve {place}: {_at(before)}, {_at(after)}"
+    changed = sum(factor >= SHAPE for factor in slow) > 1
+    return f"{said}, as when a library changes protocol or algorithm" if changed else said
+
+
+def _broken(before: Point, after: Point) -> float:
+    ratio, growth = after.seconds / before.seconds, after.bytes / before.bytes
+    if ratio < 1 - WITHIN:
+        return 1 / ratio
+    return ratio / growth if ratio > max(TOO_STEEP * growth, 2) else 0.0

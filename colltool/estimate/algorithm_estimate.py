@@ -5,17 +5,117 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import pairwise
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
-from colltool.base.cost import Number
+from colltool.base.arrays import anywhere, largest, least
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import format_rate, format_time
-from colltool.base.primitives import Primitive
+from colltool.base.formatting import format_bytes, format_rate, format_time
+from colltool.base.primitives import Number, Primitive
 from colltool.base.result import same
-from colltool.estimate.curve import NO_SOFTWARE_TIME, SoftwareTime
 from colltool.estimate.cut_bound import CutBound
+
+
+class Curve(NamedTuple):
+    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact except that a segment count P is not rounded."""
+
+    a: float
+    b: float
+    c: float = 0.0
+
+    def at(self, size: Any) -> Any:
+        return self.a + self.b * size + self.c * size**0.5
+
+    def plus(self, other: Curve) -> Curve:
+        return Curve(self.a + other.a, self.b + other.b, self.c + other.c)
+
+    @property
+    def balance(self) -> float | None:
+        """n* = a/b, bytes: where the bandwidth term equals all fixed time (launch included); None with a sqrt term.
+
+        Without a launch overhead n_α·α·BW/n_β, and α·BW for one message.
+
+        >>> round(Curve(18 * 0.5e-6, 2 / 900e9).balance)
+        4050000
+        """
+        return self.a / self.b if self.c == 0 and self.b > 0 else None
+
+    def slope(self, size: float) -> float:
+        return self.b + self.c / (2 * sqrt(size))
+
+
+Pieces = tuple[tuple[float, Curve], ...]
+
+"""A piecewise curve: (first byte, curve), ascending from 0."""
+
+Knots = tuple[tuple[float, Any], ...]
+
+"""(bytes, seconds), ascending in bytes; seconds may be arrays."""
+
+
+class SoftwareTime(NamedTuple):
+    """Measured seconds beside wires and latencies, by size.
+
+    Args:
+        knots: interpolated linearly, constant outside.
+        rise: seconds per sqrt(byte), times sqrt(M) clamped to ``smallest`` .. ``largest`` (the sizes it was measured at).
+        what: the library and its schedule, for notes.
+        beyond: a note on the measured rank counts if the group's is outside them, else empty.
+    """
+
+    knots: Knots = ()
+    rise: Any = 0.0
+    smallest: float = 0.0
+    largest: float = inf
+    what: str = ""
+    beyond: str = ""
+
+    def at(self, size: Any) -> Any:
+        seconds = self.knots[0][1] if self.knots else 0.0
+        for (low, before), (high, after) in pairwise(self.knots):
+            seconds = seconds + (after - before) * least(1.0, largest(0.0, (size - low) / (high - low)))
+        if anywhere(self.rise != 0):
+            seconds = seconds + self.rise * least(largest(size, self.smallest), self.largest) ** 0.5
+        return seconds
+
+    def pieces(self) -> Pieces:
+        bounds = [size for size, _ in self.knots]
+        bounds += [self.smallest, self.largest] if self.rise else []
+        starts = sorted({0.0, *(size for size in bounds if 0 < size < inf)})
+        return tuple((start, self._from(start)) for start in starts)
+
+    def _from(self, start: float) -> Curve:
+        found = Curve(float(self.at(start)), 0.0)
+        if self.rise:
+            rising = self.smallest <= start < self.largest
+            root = float(self.rise) * min(max(start, self.smallest), self.largest) ** 0.5
+            found = Curve(found.a - root, 0.0, float(self.rise)) if rising else found
+        for (low, before), (high, after) in pairwise(self.knots):
+            if low <= start < high:
+                slope = float(after - before) / (high - low)
+                found = found.plus(Curve(-slope * start, slope))
+        return found
+
+    def notes(self, size: Any) -> tuple[str, ...]:
+        ends = [self.knots[0][0], self.knots[-1][0]] if len(self.knots) > 1 else [self.smallest, self.largest]
+        few, many = (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
+        outside = [f"below {format_bytes(ends[0])}"] if few < ends[0] else []
+        outside += [f"above {format_bytes(ends[1])}"] if many > ends[1] else []
+        outside += [self.beyond] if self.beyond else []
+        return (f"{self.what} was not measured {' and '.join(outside)}: held at the nearest",) if outside else ()
+
+
+NO_SOFTWARE_TIME = SoftwareTime()
+
+
+def mixed(first: Knots, second: Knots, share: Any) -> Knots:
+    """Interpolate between two rank counts: ``share`` of the second, the rest of the first."""
+    one, other = SoftwareTime(first), SoftwareTime(second)
+    sizes = sorted({size for size, _ in (*first, *second)})
+    return tuple((size, (1 - share) * one.at(size) + share * other.at(size)) for size in sizes)
 
 
 def detailed(choice: Choice, variant: tuple[str, ...] = ()) -> str:
@@ -75,10 +175,15 @@ class SlowRank(NamedTuple):
 
 
 LateSeconds = Number | Callable[[], Number]
+
 NO_SECONDS = 0.0
+
 """Sentinel of rows without such a term (compared by identity)."""
+
 LATE = {"late_bandwidth": "bandwidth_s", "late_shortfall": "short_s", "late_software": "fitted_s"}
+
 """Fields of a row that may be computed on demand, and the property that has their seconds."""
+
 LatePhases = tuple[PhaseCost, ...] | Callable[[], tuple[PhaseCost, ...]]
 
 

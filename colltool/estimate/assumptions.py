@@ -6,9 +6,8 @@ The declarations drive function arguments and their checks, command-line options
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
-from colltool.base.cost import Pipelining
-from colltool.base.errors import ColltoolError, nearest
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.base.primitives import Pipelining
 
 Phases = Literal["sequential", "pipelined"]
 Placement = Literal["packed", "scattered"]

@@ -10,19 +10,16 @@ from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Running
 from colltool.algorithms.registry import Algorithm, Choice, algorithms, every_algorithm, find, on_request, parse_choice
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, given, said
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Number, Primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import under_protocols
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.group_spec import AnyGroup
-from colltool.estimate.groups import PlacedGroup, flat_group, place
-from colltool.estimate.hierarchical import hierarchical_candidates, why_not_composed
-from colltool.estimate.hierarchical_candidates import AtSizes, HierarchicalCandidates
-from colltool.estimate.library_selection import library_runs, running_on
+from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place, running_on
+from colltool.estimate.hierarchical import AtSizes, HierarchicalCandidates, hierarchical_candidates, why_not_composed
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import cost_flat
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.protocols import under_protocols
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 

@@ -12,13 +12,22 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
 from colltool.base.arrays import anywhere, largest, pick
-from colltool.base.cost import Number, Pipeline, Route, energy_J, split_seconds
 from colltool.base.errors import said
-from colltool.base.primitives import Primitive, busbw_factor
+from colltool.base.primitives import Number, Pipeline, Primitive, Route, busbw_factor, energy_J, split_seconds
 from colltool.base.result import same
-from colltool.estimate.algorithm_estimate import NO_SECONDS, AlgorithmEstimate, LatePhases, LateSeconds, PhaseCost, titled
+from colltool.estimate.algorithm_estimate import (
+    NO_SECONDS,
+    NO_SOFTWARE_TIME,
+    AlgorithmEstimate,
+    Curve,
+    LatePhases,
+    LateSeconds,
+    PhaseCost,
+    Pieces,
+    SoftwareTime,
+    titled,
+)
 from colltool.estimate.assumptions import Phases, Readings
-from colltool.estimate.curve import NO_SOFTWARE_TIME, Curve, Pieces, SoftwareTime
 from colltool.estimate.cut_bound import CutBound
 from colltool.estimate.link_cost import LinkCost
 

@@ -12,14 +12,14 @@ from typing import TypeVar
 
 from colltool.algorithms.registry import algorithms, approximation
 from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import AR, Primitive
-from colltool.base.units import MAX_SIZE
+from colltool.estimate.algorithm_estimate import Curve, Pieces
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.curve import Curve, Pieces
-from colltool.estimate.group_spec import AnyGroup
-from colltool.estimate.hierarchical_candidates import HierarchicalCandidates
+from colltool.estimate.hierarchical import HierarchicalCandidates
+from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import mode, model
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.fabric.model import Fabric

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple, assert_never
 
 from colltool.algorithms.group import Axis
 from colltool.base.arrays import largest, least
-from colltool.base.cost import Number
-from colltool.base.primitives import AR, P2P, Primitive
+from colltool.base.primitives import AR, P2P, Number, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.fabric.topology import capabilities_of

@@ -10,21 +10,19 @@ from typing import ClassVar, NamedTuple
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
 from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Choice, Status, every_algorithm, on_request, parse_choice
-from colltool.algorithms.routes import most_partners
-from colltool.base.errors import ColltoolError, nearest, said
+from colltool.algorithms.rooted import most_partners
+from colltool.base.errors import ColltoolError, clipped, nearest, said
 from colltool.base.primitives import SIZE_MEANS, Primitive
-from colltool.base.quoting import clipped
 from colltool.base.result import Result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import CannotRun, candidates_for
-from colltool.estimate.group_spec import AnyGroup, GroupPlacement
 from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
+from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import mode, price
 from colltool.estimate.results import Overrides
-from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
+from colltool.fabric.topology import cable_s, capabilities_of
 
 AnyRow = Algorithm | Composition
 

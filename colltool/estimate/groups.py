@@ -1,5 +1,7 @@
 """Which tiers a group spans: it fills them innermost first in whole domains; with a stride, every so many-th rank."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -7,15 +9,18 @@ from math import gcd
 from typing import Any, TypeVar
 
 from colltool.algorithms.group import Group, Topology
+from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
+from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
-from colltool.estimate.placement import TierShare, fill_tiers
+from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, TierShare, fill_tiers
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
 Kept = TypeVar("Kept")
+
 Seen = tuple[Group, PathClasses]
+
 """A group as formulas see it, and its distance classes."""
 
 
@@ -52,7 +57,7 @@ class PlacedGroup:
     overhead_s: float
     local_copy_Bps: float | None = None
     protocol: str = ""
-    bare: "PlacedGroup | None" = field(default=None, compare=False, repr=False)
+    bare: PlacedGroup | None = field(default=None, compare=False, repr=False)
     worked_out: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
@@ -207,3 +212,29 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:
     """The group of every ``stride``-th of so many endpoints of a tier, each with ``inside`` ranks."""
     return tier_group(Span(tier, endpoints, inside, Occupancy(stride)), Readings(), scale_out=scale_out)[0]
+
+
+def running_on(fabric: Fabric) -> Running | None:
+    """The fabric's library; None if any may run.
+
+    NCCL's NVLS is off if the fabric says so or its GPUs predate Hopper; CollNet is off unless the fabric says it is on.
+    """
+    facts = fabric.library_facts
+    if facts is None or facts.name == "all":
+        return None
+    off: list[Feature] = []
+    if facts.nvls is False or (facts.gpu is not None and facts.gpu not in FROM_HOPPER):
+        off.append("nvls")
+    if not facts.collnet:
+        off.append("collnet")
+    return Running(facts.name, frozenset(off))
+
+
+def library_of(fabric: Fabric) -> str:
+    """The name of the fabric's library; empty if any may run."""
+    return "" if fabric.library_name == "all" else fabric.library_name
+
+
+def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:
+    """What the outermost tier lists as run by the library; empty: anything."""
+    return (placed.spans[-1].tier.algorithms or {}).get(primitive, ())

@@ -1,18 +1,247 @@
-"""Lays compositions out on a group: the steps of each, and the algorithms that may run on each tier."""
+"""A composition laid out on a group: what each tier may run, the choices worth showing, and those that a library runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import Composition, TierPhase, compositions, natural_order
-from colltool.algorithms.registry import STATUSES, Status, algorithms
-from colltool.base.primitives import Primitive
+from colltool.algorithms.group import Group
+from colltool.algorithms.libraries import NotRun, Running, ShippedAs, ships
+from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
+from colltool.base.arrays import winning
+from colltool.base.errors import ColltoolError, clipped, given
+from colltool.base.primitives import AG, Number, Primitive
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
-from colltool.estimate.group_spec import spoken
-from colltool.estimate.groups import PlacedGroup, tier_group
-from colltool.estimate.hierarchical_candidates import HierarchicalCandidates, PlacedStep, TierOption, counterpart, why_not
-from colltool.estimate.phase_costs import parts_of, share_notes, switch_notes
+from colltool.estimate.cut_bound import cut_bound_of
+from colltool.estimate.groups import PlacedGroup, running_on, tier_group
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.phase_costs import own_part, parts_of, share_notes, switch_notes, with_efficiency
+from colltool.estimate.placement import spoken
+
+MOST_COMBINATIONS = 20_000
+
+_IN_CALLS = "no library runs it as one call: each phase is a call of its own"
+
+
+class PlacedStep(NamedTuple):
+    number: int
+    step: TierPhase
+    group: Group
+    reach: PathClasses
+
+
+@dataclass(frozen=True, eq=False)
+class TierOption:
+    """An algorithm for one tier: its cost terms by phase, and a schedule (``own``) of these alone."""
+
+    name: str
+    parts: dict[int, tuple[CostTerm, ...]]
+    own: CostModel
+    status: Status
+    shipped_by: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+TierOptions = tuple[TierOption, ...]
+
+AtSizes = tuple[CostModel, Any]
+
+"""A schedule, and a mask of the sizes it is shown at (True: all, or a single size)."""
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchicalCandidates:
+    """A composition laid out on a group: its steps, and each tier's options in registry order.
+
+    ``phases`` holds unless a library streams the choice; ``order`` is empty if it is the primitive's own.
+    """
+
+    row: Composition
+    placed: PlacedGroup
+    steps: tuple[PlacedStep, ...]
+    options: tuple[TierOptions, ...]
+    readings: Readings
+    phases: Phases
+    order: str
+    made: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
+    streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
+
+    def costed(self, chosen: TierOptions) -> CostModel:
+        """The schedule of one option per tier, innermost first; cached."""
+        names = tuple(option.name for option in chosen)
+        return self.made.get(names) or self.made.setdefault(names, with_efficiency(self._costed(names, chosen), self.placed))
+
+    def _costed(self, names: tuple[str, ...], chosen: TierOptions) -> CostModel:
+        parts: dict[int, tuple[CostTerm, ...]] = {}
+        for option in chosen:
+            parts |= option.parts
+        status = max((option.status for option in chosen), key=STATUSES.index)
+        known = [one for one in self._shipped_as if all(_fitting(one, [(option,) for option in chosen]))]
+        own, phases, streaming = self._phases(known)
+        notes = (
+            *streaming,
+            *(note for option in chosen for note in option.notes),
+            *((_IN_CALLS,) if selectable(status) and not known and self._running is None else ()),
+        )
+        return CostModel(
+            primitive=self.row.primitive,
+            ranks=self.placed.ranks,
+            choice=Choice(self.row.name, names),
+            variant=tuple(filter(None, (phases if phases != own else "", self.order))),
+            parts=tuple(part for index in sorted(parts) for part in parts[index])
+            + own_part(self.placed, self.row.primitive, self.row.name),
+            overhead_s=self.placed.overhead_s,
+            phases=phases,
+            composed=True,
+            status=status,
+            shipped_by=tuple(dict.fromkeys(name for one in known for name in one.by)) if selectable(status) else (),
+            notes=tuple(dict.fromkeys(notes)),
+            readings=self.readings,
+            protocol=self.placed.protocol,
+            not_selected_reason=self._not_selected(known),
+            cut_bound=cut_bound_of(self.placed, self.row.primitive, self.readings),
+        )
+
+    @cached_property
+    def _running(self) -> Running | None:
+        return running_on(self.placed.fabric)
+
+    @cached_property
+    def _shipped_as(self) -> tuple[ShippedAs, ...]:
+        lattice = any(one.group.axes for one in self.steps)
+        return tuple(one for one in self.row.shipped_as if one.lattices or not lattice)
+
+    def _phases(self, known: Sequence[ShippedAs]) -> tuple[Phases, Phases, tuple[str, ...]]:
+        streamed = next((one for one in known if one.streams), None)
+        if streamed is None:
+            return self.row.phases, self.phases, ()
+        if self.readings.phases != "auto":
+            return "pipelined", self.phases, ()
+        return "pipelined", "pipelined", (f"phases stream through all tiers at once, as in {streamed.by[0]}",)
+
+    def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
+        """Why the user's library does not run a choice."""
+        running = self._running
+        if running is None:
+            return None
+        reasons = [self._off(one, running) for one in known if one.library == running.name]
+        return None if None in reasons else [*reasons, NotRun("no_composition", running.name)][0]
+
+    def _off(self, one: ShippedAs, running: Running) -> NotRun | None:
+        """Why a library does not run, on this group, a composition that it ships."""
+        return running.without(one.needs) or one.why_not_inside(self.placed.sizes[0])
+
+    def leading_shown(self, size: Number) -> list[AtSizes]:
+        """The fastest choice of the best status available; for an array, all that are fastest somewhere, and where.
+
+        One for each way in which the user's library runs the composition, if there is one.
+        """
+        return [one for tiers in self._ways or [self._best] for one in self._winning(tiers, size)]
+
+    def any_shown(self, size: Number) -> list[AtSizes]:
+        """As :meth:`leading_shown`, but of any status, including references and hypothetical ones."""
+        return self._winning(self.options, size)
+
+    @cached_property
+    def _ways(self) -> list[tuple[TierOptions, ...]]:
+        running = self._running
+        if running is None:
+            return []
+        mine = [one for one in self._shipped_as if one.library == running.name and not self._off(one, running)]
+        found = [tuple(tuple(o for o in own if selectable(o.status)) for own in _fitting(one, self.options)) for one in mine]
+        return [tiers for tiers in found if all(tiers)]
+
+    def usual(self) -> CostModel:
+        """The textbook choice: a ring on every tier, or what replaces it there."""
+        ranked = ([option for name in self.row.usual for option in own if option.name == name] for own in self.options)
+        return self.costed(tuple((first or own)[0] for first, own in zip(ranked, self.options, strict=True)))
+
+    def fastest(self, size: float) -> CostModel:
+        return min((one for one, _ in self.leading_shown(size)), key=lambda costed: costed.seconds(size))
+
+    @cached_property
+    def _best(self) -> tuple[TierOptions, ...]:
+        ranks = [[STATUSES.index(option.status) for option in options] for options in self.options]
+        best = max(map(min, ranks))
+        return tuple(tuple(option for option in own if STATUSES.index(option.status) <= best) for own in self.options)
+
+    def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
+        """Sequential phases are minimised tier by tier; pipelined ones over all combinations."""
+        if self.phases == "pipelined":
+            return winning(self._combinations(options), lambda costed: costed.seconds(size))
+        each = ([one for one, _ in winning(own, lambda option: option.own.seconds(size))] for own in options)
+        in_turn = [self.costed(chosen) for chosen in product(*each)]
+        return winning([*in_turn, *self._streaming(options)], lambda costed: costed.seconds(size))
+
+    def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
+        """Choices that a library streams although the rest is sequential; cached by the identity of ``options``."""
+        if id(options) not in self.streams:
+            rules = [one for one in self._shipped_as if one.streams] if self.readings.phases == "auto" else []
+            self.streams[id(options)] = tuple(self.costed(c) for one in rules for c in product(*_fitting(one, options)))
+        return self.streams[id(options)]
+
+    def _combinations(self, options: Sequence[TierOptions]) -> list[CostModel]:
+        count = prod(map(len, options))
+        if count > MOST_COMBINATIONS:
+            what = f"{count} combinations of algorithms over {len(options)} tiers are too many to stream through"
+            fix = f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}"
+            raise ColltoolError(what, argument="phases", fix=fix)
+        return [self.costed(chosen) for chosen in product(*options)]
+
+    def named(self, names: Sequence[str]) -> CostModel:
+        """The schedule of one named algorithm per spanned tier, innermost first.
+
+        Raises:
+            ColltoolError: not one name per tier, an unknown name, or one that cannot run there.
+        """
+        tiers = [span.tier.name for span in self.placed.spans]
+        if len(names) != len(tiers):
+            typed = clipped(Choice(self.row.name, tuple(names)).spec)
+            what = f"'{typed}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
+            raise ColltoolError(what, argument="algorithms", fix=f"give one for each of {', '.join(tiers)}, innermost first")
+        chosen = []
+        for tier, name, options in zip(range(len(tiers)), names, self.options, strict=True):
+            by_name = {option.name: option for option in options}
+            if name not in by_name:
+                raise self._cannot(tier, name, tiers[tier], list(by_name))
+            chosen.append(by_name[name])
+        return self.costed(tuple(chosen))
+
+    def _cannot(self, tier: int, name: str, tier_name: str, feasible: list[str]) -> ColltoolError:
+        mine = [one for one in self.steps if one.step.tier == tier]
+        row = find(mine[0].step.primitive, name)
+        reasons = (why_not(row, one) for one in mine)
+        what = f"{name} cannot run on {tier_name}: {next(filter(None, reasons))}"
+        return ColltoolError(what, argument="algorithms", fix=f"can run there: {', '.join(feasible)}")
+
+
+def why_not(row: Algorithm, laid: PlacedStep) -> str | None:
+    """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
+    partner = counterpart(row, laid.step.primitive)
+    return partner.why_not(laid.group) if partner else f"{row.name} has no way back"
+
+
+def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
+    """The algorithm for another phase: itself, a reduce-scatter's mirror, or the broadcast of a reduce."""
+    if primitive is row.primitive:
+        return row
+    return row_of(primitive, row.mirror if primitive is AG else row.name)
+
+
+def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
+    last = len(options) - 1
+    return [tuple(option for option in own if _has(one, option, outermost=at == last)) for at, own in enumerate(options)]
+
+
+def _has(one: ShippedAs, option: TierOption, *, outermost: bool) -> bool:
+    names = one.outer if outermost else one.inner
+    return option.name in names if names else ships(one.library, option.shipped_by)
 
 
 def hierarchical_candidates(

@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import NamedTuple, assert_never
 
 from colltool.base.arrays import anywhere, first_by, least, pick, record_at, taken
-from colltool.base.cost import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
-from colltool.base.primitives import log2_ceil
+from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees, log2_ceil
 from colltool.base.result import Same
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import Flows, PathClass, PathClasses, at_most, everybody, leaving, one_alone, tree_flows

@@ -8,17 +8,15 @@ from functools import cached_property, partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from colltool.algorithms.lattice_paths import busiest_link
-from colltool.algorithms.routes import edges_leaving
+from colltool.algorithms.lattice import busiest_link
+from colltool.algorithms.rooted import edges_leaving
 from colltool.base.arrays import anywhere, least
-from colltool.base.cost import Terms, Trees
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Primitive, Terms, Trees
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import PACKED, Occupancy
-from colltool.fabric.capabilities import cable_s
+from colltool.estimate.placement import PACKED, Occupancy
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Limits
-from colltool.fabric.topology import capabilities_of
+from colltool.fabric.topology import cable_s, capabilities_of
 from colltool.sizing.size_clos import levels_under
 
 Flows = Callable[[int], float]

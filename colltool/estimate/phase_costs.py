@@ -11,15 +11,13 @@ from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.algorithms.registry import Algorithm, parse_choice, row_of
 from colltool.base.arrays import anywhere, is_array
-from colltool.base.cost import AllPeers, Chain, Pair, Ring, Switch, Trees
 from colltool.base.formatting import format_bytes, format_time, percent
-from colltool.base.primitives import Primitive, own_share
+from colltool.base.primitives import AllPeers, Chain, Pair, Primitive, Ring, Switch, Trees, own_share
+from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, Knots, SoftwareTime, mixed
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
-from colltool.estimate.curve import NO_SOFTWARE_TIME, Knots, SoftwareTime, mixed
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup
-from colltool.estimate.library_selection import running_on
+from colltool.estimate.groups import PlacedGroup, running_on
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
 from colltool.fabric.library import Efficiency

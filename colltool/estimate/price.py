@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.registry import every_algorithm, row_of
-from colltool.algorithms.routes import many_sends
+from colltool.algorithms.rooted import many_sends
 from colltool.base.arrays import first_least, ranked
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.base.primitives import Primitive
-from colltool.base.units import MAX_SIZE
+from colltool.base.formatting import MAX_SIZE
+from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Phases, Readings
-from colltool.estimate.best_protocol import best_protocol
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.group_spec import AnyGroup
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.protocols import best_protocol, lower_bound_notes, range_notes
 from colltool.estimate.results import AssumptionsUsed, Breakdown, Ladder, LibraryChoice, Price, PriceList, Rung
-from colltool.estimate.validity_range import lower_bound_notes, range_notes
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 

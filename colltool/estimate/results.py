@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Number, Primitive
 from colltool.base.result import Result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupPlacement
+from colltool.estimate.placement import GroupPlacement
 
 if TYPE_CHECKING:
     from colltool.nccl.model import NcclEstimate

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, assert_never
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
+from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.curve import Curve
 from colltool.estimate.groups import PlacedGroup, Span
 from colltool.estimate.path_classes import PathClass, tier_paths
 from colltool.fabric.model import Tier

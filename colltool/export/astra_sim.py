@@ -14,12 +14,12 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, given, spell
 from colltool.base.formatting import format_bytes, format_factor
 from colltool.base.primitives import AR
+from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import under_protocols
 from colltool.estimate.crossover import lower_envelope
-from colltool.estimate.curve import Curve
-from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.protocols import under_protocols
 from colltool.export.astra_dimensions import COLLECTIVES, AstraDimension, Topology, all_reduce, dimensions_of, runs
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of

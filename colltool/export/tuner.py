@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given, spell
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.path_classes import tier_paths
+from colltool.estimate.placement import AnyGroup
 from colltool.export.tuner_curves import COLLECTIVES, Cluster, Curves, clusters_of, curves
 from colltool.export.tuner_ranking import Advice, advised, needs
 from colltool.fabric.model import Fabric

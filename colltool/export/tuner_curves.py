@@ -14,20 +14,17 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import range_text
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import under_protocols
 from colltool.estimate.candidates import named_candidates
-from colltool.estimate.group_spec import AnyGroup
-from colltool.estimate.groups import PlacedGroup, place
-from colltool.estimate.library_selection import library_runs
+from colltool.estimate.groups import PlacedGroup, library_runs, place
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.protocols import under_protocols
 from colltool.export.tuner_ranking import HURTS
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.algorithm_map import protocol_of, spec_of
-from colltool.nccl.constants import PROTOCOLS
-from colltool.nccl.hardware import Hardware
+from colltool.nccl.hardware import PROTOCOLS, Hardware
 from colltool.nccl.model import Combination, Piece, pieces
-from colltool.nccl.rules import rules_of
+from colltool.nccl.rules import protocol_of, rules_of, spec_of
 from colltool.nccl.topology_inputs import hardware_of
 
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"

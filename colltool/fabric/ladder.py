@@ -9,14 +9,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from colltool.base.errors import ColltoolError, nearest
-from colltool.base.inputs import read_text
+from colltool.base.errors import ColltoolError, nearest, printable, shown
+from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
-from colltool.base.quoting import printable, shown
-from colltool.definitions.field_types import AlgorithmName, Count, Label, Part, PrimitiveName, Size, Words
-from colltool.definitions.overrides import Overrides, Shorthand
-from colltool.definitions.reader import Reading, read
-from colltool.definitions.schema_hints import Accepted
+from colltool.definitions.field_types import Accepted, AlgorithmName, Count, Label, Part, PrimitiveName, Size, Words
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read
 from colltool.fabric.load import SUFFIX, exists, load_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import Fabric
 

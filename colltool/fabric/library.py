@@ -1,8 +1,11 @@
-"""The key ``library`` of a fabric: what runs on it, and what its cost model needs of the hardware."""
+"""The keys ``library``, ``device`` and ``prices`` of a fabric: what runs on it and what its cost model needs of the hardware,
+what stands at its ends, and what its parts cost and draw.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from math import log2
 from typing import Annotated, Literal
 
@@ -13,19 +16,25 @@ from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, nearest
 from colltool.definitions.field_types import (
     MAX_LISTED,
+    Accepted,
     AlgorithmName,
     Bandwidth,
     Count,
+    Currency,
+    EnergyPrice,
     Flag,
     Fraction,
+    Money,
+    Name,
     Overhead,
     Part,
     PrimitiveNames,
     Size,
+    Slip,
+    Slips,
+    Watts,
 )
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.fabric.tier_parts import MeasuredRange
-from colltool.fabric.validators import known_algorithm
+from colltool.fabric.tier_parts import MeasuredRange, known_algorithm, refuse
 
 _REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
 _REACHED_ON = Accepted("a mapping such as {nodes: 64, share: 0.8}")
@@ -33,6 +42,8 @@ _TOOK = Accepted("a mapping such as {ranks: 64, size: 16MiB, time: 0.3ms}")
 _MEASURED = Accepted("a mapping such as {smallest: 512MiB, largest: 16GiB, ranks: [1440]}")
 _CHANNELS = Accepted("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
 _GRAPH = Accepted("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
+_EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price")
+_NAMES = Field(min_length=1, max_length=MAX_LISTED)
 
 ChannelCount = Annotated[int, Field(ge=1, le=64, strict=True), Accepted("a whole number from 1 to 64")]
 Version = Annotated[
@@ -166,7 +177,6 @@ FabricLibrary = Annotated[
     Accepted('nccl, rccl, mpi, xla, mscclpp or all, or a mapping such as {name: nccl, version: "2.30", gpu: hopper, cpu: intel}'),
 ]
 
-
 DEVICES = (
     "a100-40gb", "a100-80gb", "b200", "b300", "gb200", "gb300", "h100", "h200", "mi300x", "tpu-v4", "tpu-v5e", "tpu-v5p",
     "tpu-v6e", "trainium2",
@@ -184,3 +194,45 @@ def _known(name: str) -> str:
 DeviceName = Annotated[
     str, AfterValidator(_known), WithJsonSchema({"enum": list(DEVICES)}), Accepted("the name of a device, such as h100", "text")
 ]
+
+PARTS = ("switch", "cable", "optic", "nic")
+
+
+class PartPrice(Part):
+    """What one part costs and the power it draws; not given is unknown, not zero."""
+
+    price: Money | None = None
+    draws: Watts | None = None
+
+
+class Prices(Part):
+    """What the parts of a network cost; no prices ship with colltool.
+
+    ``switch``, ``cable``, ``optic`` and ``nic`` are each. A cable has an optic at both ends, but for those that enter the levels
+    (or tiers) of ``copper``. ``tiers`` are those that are bought by the piece; without it all but the innermost, which is inside
+    a node or rack. ``power`` is what energy costs, ``years`` how long it runs.
+    """
+
+    currency: Currency
+    switch: Annotated[Money | PartPrice | None, _EACH] = None
+    cable: Annotated[Money | PartPrice | None, _EACH] = None
+    optic: Annotated[Money | PartPrice | None, _EACH] = None
+    nic: Annotated[Money | PartPrice | None, _EACH] = None
+    power: EnergyPrice | None = None
+    years: Annotated[float, Field(gt=0, le=100, strict=True), Accepted("a number of years, such as 4")] | None = None
+    copper: Annotated[tuple[Name, ...], _NAMES, Accepted("a list of levels or tiers, such as [leaf]")] | None = None
+    tiers: Annotated[tuple[Name, ...], _NAMES, Accepted("a list of tiers, such as [ib]")] | None = None
+
+    def of(self, part: str) -> PartPrice | None:
+        given = {"switch": self.switch, "cable": self.cable, "optic": self.optic, "nic": self.nic}[part]
+        return PartPrice(price=given) if isinstance(given, float) else given
+
+    def check_names(self, tiers: Sequence[str], levels: Sequence[str]) -> None:
+        """``tiers`` and ``copper`` must name what the fabric has."""
+        slips = []
+        for key, given, names in (("tiers", self.tiers, tiers), ("copper", self.copper, [*tiers, *levels])):
+            for index, name in enumerate(given or ()):
+                if name not in names:
+                    fix = f"{nearest(name, list(names))} known: {', '.join(names)}".strip()
+                    slips.append(Slip(f"there is no '{name}'", fix, ("prices", key, index)))
+        refuse(slips)

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.inputs import read_text
-from colltool.base.quoting import printable, shown
-from colltool.definitions.overrides import Overrides, Shorthand
-from colltool.definitions.reader import Reading, read
+from colltool.base.errors import ColltoolError, given, nearest, printable, shown
+from colltool.base.files import read_text
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read
 from colltool.definitions.source import scan
+from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
-from colltool.fabric.prices import Prices
 
 SUFFIX = ".yaml"
 SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
@@ -97,7 +95,7 @@ def _finished(reading: Reading[Fabric]) -> Fabric:
 
 
 def _check_ranges(reading: Reading[Fabric], fabric: Fabric) -> None:
-    from colltool.fabric.parameter_ranges import parameter_ranges
+    from colltool.fabric.variants import parameter_ranges
 
     for key, how in (fabric.uncertainty or {}).items():
         try:

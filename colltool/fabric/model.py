@@ -18,6 +18,7 @@ from colltool.definitions.field_types import (
     MAX_DEPTH,
     MAX_LISTED,
     MAX_RANKS,
+    Accepted,
     AlgorithmName,
     Alpha,
     Bandwidth,
@@ -29,11 +30,11 @@ from colltool.definitions.field_types import (
     Overhead,
     Part,
     PrimitiveName,
+    Slip,
+    Slips,
     Words,
 )
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts
-from colltool.fabric.prices import Prices
+from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
 from colltool.fabric.tier_parts import (
     CUBE,
     ETA,
@@ -48,12 +49,14 @@ from colltool.fabric.tier_parts import (
     Protocol,
     Shape,
     Sizing,
+    check_algorithms,
     check_axes,
     check_levels,
+    check_named_once,
     check_protocols,
     check_switch,
+    first_repeated,
 )
-from colltool.fabric.validators import check_algorithms, check_named_once, first_repeated
 
 CLOSES: dict[Literal["torus", "mesh"], bool] = {"torus": True, "mesh": False}
 _LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")

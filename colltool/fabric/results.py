@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
+from math import ceil, isclose
+from typing import Any, ClassVar, NamedTuple
 
+from colltool.base.formatting import format_rate, format_time
 from colltool.base.result import Result
-from colltool.fabric.bill import Bill, bill_of
-from colltool.fabric.failures import Failure, failures_of, failures_of_plan
-from colltool.fabric.lint import CheckedFabric
-from colltool.fabric.model import Fabric
-from colltool.fabric.properties import FabricFacts
+from colltool.definitions.source import KeyPath, value_at
+from colltool.fabric.load import FabricSource, fabric_reading
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.properties import Bill, FabricFacts, TierFacts, bill_of, fabric_facts
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.records import ClosPlan
 
 
@@ -69,3 +73,279 @@ class FabricSized(Result):
 class FabricsChecked(Result):
     subject: ClassVar[str] = "fabric_check"
     checks: tuple[CheckedFabric, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed part and what that takes from whom.
+
+    ``tier``: empty for a Clos sized without a fabric. ``part``: ``NIC`` or ``port`` of an accelerator, each with its cable;
+    ``link``; ``switch``; ``switches``: all of a domain. ``level``: of the switch, or that the link enters from below; else the
+    tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left without a switch. ``endpoints``, ``ranks``: that
+    lose at most ``share`` of their bandwidth each. ``beyond``: the level whose upward traffic that is; empty: all of the tier's.
+    ``cut_off``: ranks that reach nobody on the tier any more.
+    """
+
+    tier: str
+    part: str
+    level: str
+    count: int
+    nics: int
+    endpoints: int
+    ranks: int
+    share: float
+    beyond: str = ""
+    cut_off: int = 0
+
+
+def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
+    """Every kind of single failure, innermost tier first; of a Clos without ``sizing`` those of its NICs alone."""
+    facts = fabric_facts(fabric).tiers
+    return tuple(one for tier, known in zip(fabric.tiers, facts, strict=True) for one in _of_tier(tier, known))
+
+
+def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
+    kind, ports = capabilities_of(tier), facts.planes * tier.ports
+    if facts.endpoints == 1:
+        return
+    if facts.sizing is not None:
+        for one in failures_of_plan(facts.sizing, facts.endpoints, ports):
+            ranks, cut_off = one.endpoints * facts.planes, one.cut_off * facts.planes
+            yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=ranks, cut_off=cut_off)
+        return
+    known = partial(Failure, tier=tier.name, level=kind.reached[0].name)
+    if kind.joined_by != "switches":
+        # at a corner of a mesh there are the fewest
+        links = ports * (sum(1 + axis.is_ring for axis in kind.axes if axis.size > 1) or kind.neighbours)
+        cut_off = 0 if links > 1 else facts.planes * (2 if facts.endpoints == 2 else 1)
+        count, ranks = facts.links * facts.domains, 2 * facts.planes
+        yield known(part="link", count=count, nics=0, endpoints=2, ranks=ranks, share=1 / links, cut_off=cut_off)
+        return
+    part, nics, ranks = "port" if kind.joins == "accelerators" else "NIC", ports * facts.endpoints, facts.planes
+    cut_off = ranks if ports == 1 else 0
+    yield known(part=part, count=nics * facts.domains, nics=1, endpoints=1, ranks=ranks, share=1 / ports, cut_off=cut_off)
+    if facts.switches is not None:
+        count, ranks = facts.switches * facts.domains, facts.ranks
+        yield known(part="switches", count=count, nics=nics, endpoints=facts.endpoints, ranks=ranks, share=1.0, cut_off=ranks)
+
+
+def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> tuple[Failure, ...]:
+    """Every kind of single failure of a Clos over endpoints of ``ports`` each; an endpoint counts as one rank."""
+    return tuple(_of_plan(plan, endpoints, ports))
+
+
+def _of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
+    on_rail = ceil(plan.ports / plan.rails)
+    of_endpoint = ceil(ports / plan.rails)
+    serving = min(plan.rails, ports)  # rails that an endpoint has a port on
+    members = min(endpoints, ceil(on_rail / of_endpoint))
+
+    def lost(part: str, at: int, count: int, nics: int, share: float, beyond: str = "") -> Failure:
+        """``nics`` of one rail lose a share of their traffic."""
+        whole = nics in (1, on_rail) or nics % of_endpoint == 0  # else an endpoint at either end is there in part
+        touched = min(members, ceil(nics / of_endpoint) if whole else (nics - 2) // of_endpoint + 2)
+        return Failure(
+            tier="",
+            part=part,
+            level=plan.levels[at].name,
+            count=count,
+            nics=0 if beyond else nics,
+            endpoints=touched,
+            ranks=touched,
+            share=share,
+            beyond=beyond,
+            cut_off=touched if share >= 1 and not beyond else 0,
+        )
+
+    leaf, *above = plan.levels
+    under_leaf = min(leaf.down_ports, on_rail)
+    yield lost("NIC", 0, plan.ports, 1, 1 / ports)
+    yield lost("switch", 0, leaf.switches, under_leaf, min(of_endpoint, under_leaf) / ports)
+    below, under, spread = leaf, under_leaf, 1
+    for at, one in enumerate(above, start=1):
+        ways = below.up_ports * spread  # cables out of one group of the level below
+        yield lost("link", at, one.cables, under, 1 / (ways * serving), below.name)
+        last = at == len(above)
+        reached = min(on_rail, leaf.down_ports * ceil(plan.leaves / plan.pods))
+        switches = one.per_rail if last else one.per_rail // plan.pods
+        under = on_rail if last else reached
+        yield lost("switch", at, one.switches, under, 1 / (switches * serving), below.name)
+        below, spread = one, switches
+
+
+class Usual(NamedTuple):
+    """The range of a number in the field, and why."""
+
+    least: float
+    most: float
+    why: str
+
+
+# One way, one link or port.
+INSIDE_BPS = Usual(8e9, 4e12, "links inside a node or rack run from PCIe's 16 GB/s to the 1.8 TB/s of NVLink 6")
+
+NETWORK_BPS = Usual(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
+
+ALPHA_S = Usual(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
+
+SWITCH_ALPHA_S = Usual(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")
+
+OVERHEAD_S = Usual(0.0, 1e-3, "a call costs 1 to 50 us to launch")
+
+ETA_ALPHA = Usual(1.0, 10.0, "queues make a message a few times slower, not tens of times")
+
+ETA_BETA = Usual(0.1, 1.0, "transports keep 0.5 to 0.98 of the line rate")
+
+OVERSUBSCRIPTION = Usual(1.0, 16.0, "networks for collectives are built 1:1 to 8:1")
+
+_OF_TIER = 3  # steps to a number of a tier: tiers, 0, alpha
+
+
+class CheckedFabric(NamedTuple):
+    """A valid fabric file by the name it was given, and its warnings."""
+
+    file: str
+    fabric: Fabric
+    warnings: tuple[LintWarning, ...]
+
+
+def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
+    """Load a fabric and collect warnings; ``name`` is what the result calls it."""
+    reading = fabric_reading(fabric)
+    loaded = reading.result()
+    found = [one._replace(where=reading.source.at(one.path)) for one in lint(loaded, reading.data)]
+    return CheckedFabric(name or str(fabric), loaded, tuple(sorted(found, key=lambda one: reading.source.position(one.path))))
+
+
+def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarning]:
+    """Warnings about a fabric; ``written`` is its data as the file spells it, to see slips of the unit."""
+    data = fabric.model_dump(by_alias=True, exclude_none=True)
+    for tier, told in zip(fabric.tiers, data["tiers"], strict=True):
+        for level, one in zip(told.get("levels", ()), capabilities_of(tier).classes, strict=False):
+            level["oversubscription"] = one.oversubscription
+    found = list(_outside(("launch_overhead",), data, OVERHEAD_S, format_time))
+    for index, tier in enumerate(data["tiers"]):
+        path = ("tiers", index)
+        usual = NETWORK_BPS if index else INSIDE_BPS
+        if len(data["tiers"]) == 1:  # one tier may be either
+            usual = Usual(NETWORK_BPS.least, INSIDE_BPS.most, f"{NETWORK_BPS.why}; {INSIDE_BPS.why}")
+        found += _outside((*path, "bandwidth"), data, usual, format_rate)
+        found += _bits(path, value_at((*path, "bandwidth"), written), innermost=index == 0, alone=len(data["tiers"]) == 1)
+        found += _numbers(path, tier, data)
+        found += _switch_levels(path, tier)
+    told = {one.path[-1] for one in found}  # a tier's number that is off by itself is off beside others too: said once
+    return [*found, *(one for one in odd_together(fabric) if len(one.path) > _OF_TIER or one.path[-1] not in told)]
+
+
+def _numbers(path: KeyPath, tier: dict[str, Any], data: dict[str, Any]) -> Iterator[LintWarning]:
+    listed = [(key, index) for key in ("levels", "protocols") for index in range(len(tier.get(key, ())))]
+    for part in ((), *listed):
+        fitted = part[:1] == ("protocols",)  # where sizes do not tell alpha from the launch overhead, a fit leaves it at nothing
+        yield from _outside((*path, *part, "alpha"), data, ALPHA_S._replace(least=0.0) if fitted else ALPHA_S, format_time)
+        yield from _outside((*path, *part, "launch_overhead"), data, OVERHEAD_S, format_time)
+        yield from _outside((*path, *part, "oversubscription"), data, OVERSUBSCRIPTION, "{:g}".format)
+        yield from _outside((*path, *part, "eta", "alpha"), data, ETA_ALPHA, "{:g}".format)
+        yield from _outside((*path, *part, "eta", "beta"), data, ETA_BETA, "{:g}".format)
+    yield from _outside((*path, "in_network", "alpha_switch"), data, SWITCH_ALPHA_S, format_time)
+
+
+def _outside(path: KeyPath, data: Any, usual: Usual, shown: Any) -> Iterator[LintWarning]:
+    value = value_at(path, data)
+    if value is not None and not usual.least <= value <= usual.most:
+        side = f"above {shown(usual.most)}" if value > usual.most else f"below {shown(usual.least)}"
+        yield LintWarning(path, "", f"{shown(value)} is {side}", usual.why)
+
+
+def _bits(path: KeyPath, written: Any, *, innermost: bool, alone: bool) -> Iterator[LintWarning]:
+    """A rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant."""
+    text = written.strip() if isinstance(written, str) else ""
+    if not innermost or not text.endswith(("bps", "b/s")):
+        return
+    number = text.removesuffix("bps").removesuffix("b/s")
+    rated = any(number.rstrip() in (f"{rate}G", f"{rate / 1000:g}T") for rate in PORT_GBPS)
+    if not (alone and rated):
+        why = "links inside a node or rack are quoted in bytes, GB/s; network ports in bits"
+        yield LintWarning((*path, "bandwidth"), "", f"{text} is in bits, an eighth of as many bytes", why)
+
+
+def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]:
+    asked = value_at(("in_network", "levels"), tier)
+    there = len(tier["levels"]) if "levels" in tier else 1
+    if asked is not None and asked > there:
+        what = f"reduces in {asked} levels of switches, the tier has {there}"
+        yield LintWarning((*path, "in_network", "levels"), "", what, "a switch reduces once; leave it out to have them counted")
+
+
+PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
+
+"""Rates at which network ports are sold, in Gb/s."""
+
+_MOST_SHARED = 16  # ranks behind one NIC, or NICs behind one rank
+
+
+class LintWarning(NamedTuple):
+    """Something valid that is probably not meant: where, what it says, and why that is odd."""
+
+    path: KeyPath
+    where: str
+    what: str
+    why: str
+
+
+def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
+    """Numbers that do not go together."""
+    for index, (inner, outer) in enumerate(pairwise(fabric.tiers), start=1):
+        yield from _wrong_way_round(index, inner, outer)
+        yield from _no_port(index, outer)
+    for index, (tier, facts) in enumerate(zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True)):
+        yield from _levels(("tiers", index, "levels"), tier)
+        for misfit in facts.misfits:
+            why = "counts and the bill follow sizing, times follow the rest of the tier"
+            yield LintWarning(("tiers", index, "sizing"), "", misfit, why)
+    if fabric.prices is not None and fabric.prices.power is not None and not 0.01 <= fabric.prices.power <= 2:
+        what = f"{fabric.prices.power:g} {fabric.prices.currency} for a kWh"
+        why = "energy costs some 0.03 to 0.5 USD or EUR a kWh; other currencies scale it"
+        yield LintWarning(("prices", "power"), "", what, why)
+
+
+def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarning]:
+    near, far = capabilities_of(outer).classes[0].alpha_s, min(one.alpha_s for one in capabilities_of(inner).classes)
+    if near < far:
+        what = f"alpha {format_time(near)} is below the {format_time(far)} of '{inner.name}' within"
+        yield LintWarning(("tiers", index, "alpha"), "", what, "tiers go innermost first, and latency grows with distance")
+    wide, narrow = outer.bandwidth * outer.ports, inner.bandwidth * inner.ports * max(1, capabilities_of(inner).neighbours)
+    if wide > narrow:
+        what = f"{format_rate(wide)} is above the {format_rate(narrow)} of '{inner.name}' within"
+        why = "tiers are listed innermost first, and links inside a node are the faster ones; bandwidth is per rank"
+        yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
+
+
+def _no_port(index: int, tier: Tier) -> Iterator[LintWarning]:
+    """A rate at which no port is sold, with eta on top: a measured rate, counted down twice."""
+    rate = tier.bandwidth * 8e-9
+    sold = any(isclose(rate * n, one) or isclose(rate, one * n) for one in PORT_GBPS for n in range(1, _MOST_SHARED + 1))
+    if capabilities_of(tier).joined_by == "switches" and tier.eta.beta < 1 and tier.protocols is None and not sold:
+        what = f"no port is sold at {format_rate(tier.bandwidth)}, {rate:.4g} Gb/s, and eta.beta {tier.eta.beta:g} comes on top"
+        why = "bandwidth is the line rate, eta.beta the share reached; for a measured rate, eta.beta is 1"
+        yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
+
+
+def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
+    classes = capabilities_of(tier).classes
+    for index, (below, above) in enumerate(pairwise(classes), start=1):
+        if above.alpha_s < below.alpha_s:
+            what = f"alpha falls from {format_time(below.alpha_s)} on '{below.name}' to {format_time(above.alpha_s)}"
+            why = "a pair that meets at a higher level passes the lower ones as well"
+            yield LintWarning((*path, index, "alpha"), "", what, why)
+        if above.oversubscription < below.oversubscription:
+            what = f"oversubscription falls from {below.oversubscription:g} on '{below.name}' to {above.oversubscription:g}"
+            why = "a plain number is against all endpoints below, so it cannot fall; for one hop write "
+            why += f"{{uplinks: {above.oversubscription:g}}}"
+            yield LintWarning((*path, index, "oversubscription"), "", what, why)
+    first, last = classes[0], tier.endpoints % classes[0].group
+    if len(classes) > 1 and first.group == 1 < tier.endpoints:
+        why = "every pair then crosses the level above and pays each ratio in full; group counts endpoints: nodes, not ports"
+        yield LintWarning((*path, 0, "group"), "", f"one endpoint to a '{first.name}'", why)
+    elif len(classes) > 1 and last == 1 and tier.endpoints > first.group:
+        what = f"{tier.endpoints} endpoints leave one alone on the last '{first.name}' of {first.group}"
+        yield LintWarning((*path, 0, "group"), "", what, "it pays the level above for every message; fill the leaf or move one")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.quoting import clipped
-from colltool.base.units import parse_rate, parse_time
-from colltool.definitions.overrides import Overrides
+import yaml
+
+from colltool.base.errors import ColltoolError, clipped, given, nearest
+from colltool.base.files import BOUNDS
+from colltool.base.formatting import parse_rate, parse_time
+from colltool.definitions.reader import Overrides
 from colltool.fabric.load import FabricSource, fabric_data, load_fabric
-from colltool.fabric.write import commented_text, fabric_text
 from colltool.sizing.size_clos import LEVELS
 
 TEMPLATE = "nvlink:star:8:450GB/s:0.8us,ib:clos:32/64:400Gbps:5us/11us:s=1"  # as the shipped dgx-h100, whose file has the sources
+
 _SIZING = {"rails": 8, "nics_per_rail": 1, "radix": 64}
+
 _OVERHEAD = "5us"
 
 # What each key means, by its path: an index that stands in it counts for that item alone.
@@ -48,12 +53,14 @@ COMMENTS = {
     "uncertainty": "how far off each may be, for colltool sensitivity",
     "prices": "of parts each, for the bill; they change no time",
 }
+
 MORE = {
     "device": "h100",
     "library": "{name: nccl, gpu: hopper, cpu: intel}",
     "uncertainty": "{alpha: 2x, eta.beta: 0.6:0.9}",
     "prices": "{currency: USD, switch: {price: 30000, draws: 1.7kW}, cable: 200, optic: 600, nic: 1500, power: 0.10/kWh}",
 }
+
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -92,10 +99,13 @@ def _drafted(tiers: str | None) -> dict[str, Any]:
 
 
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
+
 ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
+
 """Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
 
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
+
 _WHOLE = re.compile(r"\d{1,8}")
 
 
@@ -193,3 +203,106 @@ def _read(parse: Callable[[str], float], value: str, tier: str) -> None:
 
 def _refused(what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, argument="tiers", fix=fix or f"write {given('tiers', EXAMPLE)}")
+
+
+_SHORT = 110  # characters of what stands on one line
+
+_COLUMN = 36  # where comments begin
+
+_CUT_LINE = 100  # bytes of the line that says what is left out
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists indented under their key; no anchors, which the reader refuses."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+# Text that only the reader takes for a number, such as 1e9 or 0o17, is quoted.
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"), list("-+.0123456789"))
+
+
+class _Drafter(_Dumper):
+    """Short mappings and lists of plain values on one line, as people write them."""
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
+        return super().represent_mapping(tag, mapping, flow_style=_is_short(mapping) and "source" not in mapping)
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
+        plain = not any(isinstance(one, dict) for one in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=plain and _is_short(sequence))
+
+
+def _is_short(value: Any) -> bool:
+    return len(str(value)) <= _SHORT and not isinstance(value, str)
+
+
+def commented_text(data: dict[str, Any], head: Sequence[str], comments: Mapping[str, str], more: Mapping[str, str]) -> str:
+    """A fabric file with a comment at the first occurrence of each kind of key; without them beyond the reader's size limit.
+
+    ``head``: comment lines on top. ``comments``: by key path, without list indices or with that of one item. ``more``: keys that
+    are missing, with examples, as comments below.
+    """
+    body = yaml.dump(data, Dumper=_Drafter, sort_keys=False, allow_unicode=True, width=120)
+    lines = body.splitlines()
+    for number, said in _comments(yaml.compose(body), comments).items():
+        lines[number] = _commented(lines[number], said)
+    below = ["", "# More that a file may say:"] if more else []
+    below += [line for key, example in more.items() for line in (f"#   {comments[key]}:", f"# {key}: {example}")]
+    text = "\n".join([*(f"# {line}" for line in head), *lines, *below, ""])
+    if len(text.encode()) > BOUNDS["definition"].limit:
+        return fabric_text(data, head)
+    return text
+
+
+def _commented(line: str, said: str) -> str:
+    if len(line) <= _COLUMN:
+        return f"{line:<{_COLUMN}}  # {said}"
+    indent = line[: len(line) - len(line.lstrip())]
+    return f"{indent}# {said}\n{line}"
+
+
+def _comments(root: Any, comments: Mapping[str, str]) -> dict[int, str]:
+    """What to write on which line: the first key of each comment, the first comment of each line."""
+    found: dict[int, str] = {}
+    told: set[str] = set()
+    for path, line in _keys(root, ()):
+        plain = ".".join(str(step) for step in path if not isinstance(step, int))
+        exact = ".".join(map(str, path))
+        name = exact if exact in comments else plain
+        if name in comments and name not in told and line not in found:
+            found[line] = comments[name]
+            told.add(name)
+    return found
+
+
+def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, key.value)
+            if value.start_mark.line == value.end_mark.line or not isinstance(value, yaml.ScalarNode):
+                yield inner, key.start_mark.line
+            yield from _keys(value, inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _keys(value, (*path, index))
+
+
+def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:
+    """A fabric file under as many comment lines as the reader's size limit allows."""
+    limit = BOUNDS["definition"].limit
+    body = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    room = limit - len(body.encode()) - _CUT_LINE
+    if room < 0:
+        fix = "use fewer logs, protocols or texts"
+        raise ColltoolError(f"a fabric file of more than {limit // 2**20} MiB cannot be read back", fix=fix)
+    lines = [f"# {line}".rstrip() + "\n" for line in comments]
+    ends = list(accumulate(len(line.encode()) for line in lines))
+    kept = bisect_right(ends, room)
+    left = len(lines) - kept
+    cut = f"# ({left} more lines are left out: a file holds at most {limit // 2**20} MiB)\n" if left else ""
+    return "".join(lines[:kept]) + cut + body

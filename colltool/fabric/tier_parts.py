@@ -5,19 +5,21 @@ Numbers are SI once validated. Class docstrings go into the JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
-from colltool.base.primitives import Primitive
+from colltool.base.errors import ColltoolError, nearest
+from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions.field_types import (
     MAX_DEPTH,
     MAX_LISTED,
     MAX_RANKS,
     MAX_RATIO,
+    Accepted,
     Alpha,
     Bandwidth,
     Cable,
@@ -31,27 +33,100 @@ from colltool.definitions.field_types import (
     PrimitiveNames,
     Ratio,
     Size,
+    Slip,
+    Slips,
 )
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
-from colltool.fabric.validators import check_named_once, first_repeated, refuse
+
+
+def known_algorithm(primitive: Primitive, name: str) -> str:
+    """A name that ``--algorithm`` takes for a primitive; a composition may carry its choices."""
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.algorithms.composed import compositions
+    from colltool.algorithms.registry import every_algorithm, find, on_request
+
+    composed = [row.name for row in compositions(primitive)]
+    base, colon, choice = name.partition(":")
+    if base not in composed:
+        row = find(primitive, base if base in {one.name for one in on_request()} else name, composed)
+        if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
+            raise ColltoolError(f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8")
+        return name
+    known = sorted({row.name for row in every_algorithm()})
+    unknown = [part for part in choice.split("/") if part not in known] if colon else []
+    if unknown:
+        fix = nearest(unknown[0], known) or f"known: {', '.join(known)}"
+        raise ColltoolError(f"no algorithm '{unknown[0]}' in '{name}'", fix=fix)
+    return name
+
+
+def check_algorithms(listed: Mapping[Primitive, Sequence[str]], keys: Sequence[str]) -> None:
+    """Every algorithm exists for its primitive and is listed once; ``keys`` are the primitives as the file spells them."""
+    slips = []
+    for key, (primitive, names) in zip(keys, listed.items(), strict=True):
+        for index, name in enumerate(names):
+            at = (key, index)
+            if name in names[:index]:
+                slips.append(Slip(f"'{name}' is named twice", "list it once", at))
+                continue
+            try:
+                known_algorithm(primitive, name)
+            except ColltoolError as error:
+                slips.append(Slip(error.what, error.fix, at))
+    refuse(slips)
+
+
+def check_named_once(keys: Sequence[str]) -> None:
+    """A mapping by primitive names each once, whatever the spelling."""
+    words = [key.lower().replace("-", "_") for key in keys]
+    names = [primitive for word in words for primitive, short in SHORT.items() if word in (short, primitive)]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise Slips(Slip(f"gives {twice[0]} twice, under two of its names", "keep one of the two"))
+
+
+def first_repeated(names: Sequence[str]) -> int | None:
+    """Index of the first name that has already occurred."""
+    return next((index for index, name in enumerate(names) if name in names[:index]), None)
+
+
+def refuse(slips: Sequence[Slip]) -> None:
+    if slips:
+        raise Slips(*slips)
+
 
 # What errors say is due in the place of each.
 ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
+
 _OWN_ETA = Accepted("a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}")
+
 IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
+
 LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
+
 WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
+
 SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
+
 CUBE = Accepted(f"a whole number from 2 to {MAX_RANKS}, such as 4")
+
 _LISTED = Field(min_length=1, max_length=MAX_LISTED)
+
 _DEPTH = Accepted(f"a whole number from 1 to {MAX_DEPTH}")
+
 _PROTOCOL_NAMES = Accepted("a list of names of the tier's protocols, such as [Simple]")
+
 _HOP = Accepted("a number from 1 to 1000, such as 2")
+
 _OVERSUBSCRIPTION = Accepted("a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}")
+
 _MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
+
 _OPERATIONS = Accepted("a list of reductions, such as [sum, min, max]")
+
 _TYPES = Accepted("a list of types, such as [bf16, fp16, fp32]")
+
 _LIMITS = Accepted("a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B, groups: 64}")
+
 PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
 
 Shape = Annotated[

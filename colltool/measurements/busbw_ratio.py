@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
+from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import Primitive, busbw_factor
-from colltool.base.units import MAX_SIZE
 
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
 _MOST_RANKS = 10**7

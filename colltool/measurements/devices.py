@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from colltool.base.quoting import printable
+from colltool.base.errors import printable
 from colltool.measurements.log import Log, clean, open_log
 from colltool.measurements.nccl_tests import json_report
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, given
-from colltool.base.inputs import not_utf8, read_bytes
+from colltool.base.files import not_utf8, read_bytes
 from colltool.base.primitives import Primitive
 
 MAX_LINE = 4096  # characters of a line that are looked at

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from colltool.base.errors import ColltoolError, ManyErrors, given
+from colltool.base.formatting import parse_size
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.base.units import parse_size
 from colltool.measurements.busbw_ratio import RANKS_N
 from colltool.measurements.log import MAX_LINE, Format, Log, Note, ParsedLog, Record, UserHints, agree
 

@@ -1,12 +1,135 @@
-"""What NCCL's cost model knows of a group: its shape, GPUs and hosts, enabled features, and the channels of each graph."""
+"""The constants of NCCL's cost model, one file per version (``data/nccl-2.30.toml``, every table with its source), and what the
+model knows of a group: its shape, GPUs and hosts, enabled features, and the channels of each graph.
+"""
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from colltool.algorithms.libraries import FROM_HOPPER
-from colltool.nccl.constants import ChannelSearch, Constants, Cpu, Gpu, Link, constants
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+
+Gpu = Literal["volta", "ampere", "hopper", "blackwell"]
+Cpu = Literal["intel", "amd", "arm"]
+Link = Literal["nvlink", "pci"]
+
+ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
+"""Names as in NCCL's tuner file, in NCCL's scanning order."""
+
+PROTOCOLS = ("ll", "ll128", "simple")
+"""From lowest latency to highest bandwidth, in NCCL's scanning order."""
+
+GPUS: tuple[Gpu, ...] = ("volta", "ampere", "hopper", "blackwell")
+
+ByProtocol = tuple[float, float, float]
+ByNodes = tuple[float, float, float]
+
+_FOLDER = Path(__file__).parent / "data"
+_NOTHING: ByProtocol = (0.0, 0.0, 0.0)
+
+UNVERSIONED = "2.30"
+"""The version for fabrics that name none; fixed, so that data of a newer NCCL changes no price unasked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuConstants:
+    """``net_overhead_us``: the least time of a ring step across nodes; ``ll_row``: its row in the LL limits."""
+
+    net_overhead_us: float
+    ll_row: Gpu
+    x86: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelSearch:
+    """What NCCL's channel search knows of a GPU generation; all rates in GB/s.
+
+    ``link_GBps``: NVLink of a GPU, one way; ``nic_GBps``: the most that a NIC reaches through PCIe; ``inside``, ``across``:
+    channel rates it tries on one node and with a network, falling.
+    """
+
+    link_GBps: float
+    nic_GBps: float
+    inside: tuple[float, ...]
+    across: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Constants:
+    """The numbers of one version, in microseconds and GB/s; the file explains each."""
+
+    version: str
+    rules: str
+    source: str
+    algorithms: Mapping[Primitive, tuple[str, ...]]
+    base_latency_us: Mapping[str, ByProtocol]
+    hop_latency_us: Mapping[str, Mapping[str, ByProtocol]]
+    latency: Mapping[str, float]
+    cpu: Mapping[Cpu, CpuConstants]
+    ll_most_GBps: Mapping[Gpu, ByNodes]
+    ring_ll128_channel_GBps: Mapping[Gpu, ByNodes]
+    tree_ll128_channel_GBps: Mapping[Gpu, ByNodes]
+    tree_channel_GBps: Mapping[Gpu, ByNodes]
+    nvls_tree_channel_GBps: Mapping[Gpu, ByNodes]
+    share: Mapping[str, float]
+    nvls: Mapping[str, Any]
+    collnet: Mapping[str, int]
+    plateau: Mapping[str, Any]
+    size_correction: Mapping[str, Any]
+    search: Mapping[Gpu, ChannelSearch]
+    channels: Mapping[str, Any]
+
+    def base_us(self, algorithm: str, protocol: str) -> float:
+        return self.base_latency_us.get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
+
+    def hop_us(self, wires: str, algorithm: str, protocol: str) -> float:
+        """A hop over ``nvlink``, ``pci`` or ``net``."""
+        return self.hop_latency_us[wires].get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
+
+
+@cache
+def versions() -> list[str]:
+    found = [match[1] for file in _FOLDER.iterdir() if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))]
+    return sorted(found, key=lambda version: tuple(map(int, version.split("."))))
+
+
+def constants(version: str = "") -> Constants:
+    """The numbers of a version of NCCL (default :data:`UNVERSIONED`); a ColltoolError if there is no data for it."""
+    known, wanted = versions(), version or UNVERSIONED
+    if wanted not in known:
+        what = f"there is no data of NCCL {wanted}'s cost model"
+        raise ColltoolError(what, where="library.version", fix=f"there is for: {', '.join(known)}")
+    return _read(wanted)
+
+
+def tuned(version: str = "") -> tuple[Primitive, ...]:
+    """The collectives that a version chooses an algorithm for; :data:`UNVERSIONED`'s if it has no data."""
+    return tuple(constants(version if version in versions() else "").algorithms)
+
+
+@cache
+def _read(version: str) -> Constants:
+    bare = _bare(tomllib.loads((_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8")))
+    bare["algorithms"] = {Primitive(name): own for name, own in bare["algorithms"].items()}
+    bare["cpu"] = {name: CpuConstants(**one) for name, one in bare["cpu"].items()}
+    bare["search"] = {name: ChannelSearch(**one) for name, one in bare["search"].items()}
+    return Constants(**bare)
+
+
+def _bare(value: Any, top: bool = True) -> Any:
+    """Drop the sources of tables; lists become tuples."""
+    if isinstance(value, list):
+        return tuple(value)
+    if not isinstance(value, dict):
+        return value
+    return {name: _bare(one, False) for name, one in value.items() if top or name != "source"}
 
 
 @dataclass(frozen=True)
@@ -22,16 +145,10 @@ class Graph:
 class Hardware:
     """A group as NCCL sees it.
 
-    Args:
-        cpu: vendor; matters only across nodes.
-        nodes: NVLink domains, or hosts.
-        nics: per node; 0 on one node.
-        link: between the GPUs of a node.
-        nvls: NVLink SHARP is available and enabled.
-        collnet: CollNet is enabled and its plugin loaded (NCCL_COLLNET_ENABLE=1; off by default).
-        channels: of a communicator.
-        simple_tree: a node had to use the pattern TREE, with all traffic of a NIC through one GPU.
-        same_channels: all rings visit the GPUs in the same order.
+    ``cpu``: vendor; matters only across nodes. ``nodes``: NVLink domains, or hosts. ``nics``: per node; 0 on one node. ``link``:
+    between the GPUs of a node. ``nvls``: NVLink SHARP is available and enabled. ``collnet``: CollNet is enabled and its plugin
+    loaded (NCCL_COLLNET_ENABLE=1; off by default). ``channels``: of a communicator. ``simple_tree``: a node had to use the
+    pattern TREE, with all traffic of a NIC through one GPU. ``same_channels``: all rings visit the GPUs in the same order.
     """
 
     version: str
@@ -93,7 +210,12 @@ class GpuNodes(NamedTuple):
 
 
 def ring_graph(numbers: Constants, machine: GpuNodes) -> Graph:
-    return _split(numbers, machine, _whole(numbers.search[machine.gpu], machine))
+    graph, limits = collnet_graph(numbers, machine), numbers.channels
+    rate = graph.inside_GBps
+    whole = rate < limits["hopper_whole_below_GBps"] and graph.channels > limits["hopper_whole_above"]
+    if rate < limits["split_from_GBps"] or (machine.from_hopper and whole):
+        return graph
+    return Graph(2 * graph.channels, rate / 2, rate / 2)
 
 
 def tree_graph(numbers: Constants, machine: GpuNodes) -> Graph:
@@ -116,23 +238,7 @@ def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
 
 
 def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
-    return _whole(numbers.search[machine.gpu], machine)
-
-
-def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) -> int:
-    """Twice the ring's channels, doubled again across nodes from Hopper on if few and fast."""
-    limits, doubled = numbers.channels, 2 * ring.channels
-    if (
-        machine.from_hopper
-        and machine.nodes > 1
-        and ring.inside_GBps > limits["twice_more_above_GBps"]
-        and doubled < limits["twice_more_below"]
-    ):
-        doubled *= 2
-    return int(min(doubled, limits["most"]))
-
-
-def _whole(search: ChannelSearch, machine: GpuNodes) -> Graph:
+    search = numbers.search[machine.gpu]
     if machine.nodes > 1:
         rate = _nic(search, machine)
         return Graph(machine.gpus, rate, rate)
@@ -142,18 +248,19 @@ def _whole(search: ChannelSearch, machine: GpuNodes) -> Graph:
     return Graph(channels, rate, rate)
 
 
+def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) -> int:
+    """Twice the ring's channels, doubled again across nodes from Hopper on if few and fast."""
+    limits, doubled = numbers.channels, 2 * ring.channels
+    fast = ring.inside_GBps > limits["twice_more_above_GBps"]
+    if machine.from_hopper and machine.nodes > 1 and fast and doubled < limits["twice_more_below"]:
+        doubled *= 2
+    return int(min(doubled, limits["most"]))
+
+
 def _nic(search: ChannelSearch, machine: GpuNodes) -> float:
     """The highest listed rate that a NIC reaches through PCIe; below the list, what it reaches."""
     reached = min(machine.nic_GBps, search.nic_GBps)
     return next((rate for rate in search.across if rate <= reached * _FULL), reached)
-
-
-def _split(numbers: Constants, machine: GpuNodes, graph: Graph) -> Graph:
-    limits, rate = numbers.channels, graph.inside_GBps
-    whole = rate < limits["hopper_whole_below_GBps"] and graph.channels > limits["hopper_whole_above"]
-    if rate < limits["split_from_GBps"] or (machine.from_hopper and whole):
-        return graph
-    return Graph(2 * graph.channels, rate / 2, rate / 2)
 
 
 def _climbed(rates: tuple[float, ...], rate: float, enough: float, most: float) -> float:

@@ -17,11 +17,9 @@ from functools import lru_cache
 from math import isfinite
 from typing import NamedTuple
 
-from colltool.base.cost import Number
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import Primitive
-from colltool.nccl.constants import ALGORITHMS, PROTOCOLS
-from colltool.nccl.hardware import Hardware
+from colltool.base.primitives import Number, Primitive
+from colltool.nccl.hardware import ALGORITHMS, PROTOCOLS, Hardware
 from colltool.nccl.rules import rules_of
 
 

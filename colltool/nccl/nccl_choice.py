@@ -1,25 +1,28 @@
-"""What NCCL would run for a call by its own cost model, beside our price of it."""
+"""What NCCL would run for a call by its own cost model, beside our price of it, and the parts of its estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.groups import place
-from colltool.estimate.library_selection import library_runs
+from colltool.estimate.groups import library_runs, place
 from colltool.estimate.price import price
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.algorithm_map import spec_of
-from colltool.nccl.constants import tuned
-from colltool.nccl.hardware import Hardware
-from colltool.nccl.model import cheapest, estimates, switch_points
+from colltool.nccl.hardware import Hardware, tuned
+from colltool.nccl.model import cheapest, estimates, pick, switch_points
+from colltool.nccl.rules import rules_of, spec_of
 from colltool.nccl.topology_inputs import check_switched, hardware_on
+
+if TYPE_CHECKING:  # a price needs none of it
+    from colltool.estimate.explain import AlgorithmExplanation, Explanation, NcclEstimateParts
 
 WITH_A_MODEL = ("nccl",)
 """Libraries whose cost model is known."""
@@ -33,17 +36,40 @@ def with_library_choice(prices: Sequence[Price], fabric: Fabric, readings: Readi
     first = prices[0]
     if first.library is None or first.library.name not in WITH_A_MODEL:
         return tuple(prices)
+    reason = ""
     if first.primitive not in _tuned(fabric):
-        return _without(prices, f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose", fabric)
-    if not all(isinstance(one.bytes, float) for one in prices):
-        return _without(prices, "an array of sizes has no single pick: price_list has one for each size", fabric)
-    try:
-        hardware = hardware_on(fabric, first.group.spec)
-    except ColltoolError as error:
-        if asked and not any(capabilities_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
-            raise
-        return _without(prices, f"{said(error.what)}; {said(error.fix)}")
+        reason = f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose"
+    elif not all(isinstance(one.bytes, float) for one in prices):
+        reason = "an array of sizes has no single pick: price_list has one for each size"
+    if reason:
+        check_switched(fabric)
+    else:
+        try:
+            hardware = hardware_on(fabric, first.group.spec)
+        except ColltoolError as error:
+            if asked and not any(capabilities_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
+                raise
+            reason = f"{said(error.what)}; {said(error.fix)}"
+    if reason:
+        return tuple(replace(one, library=LibraryChoice(one.library.name, reason=reason)) for one in prices if one.library)
     return tuple(_with_pick(one, fabric, hardware, readings) for one in prices)
+
+
+def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings) -> Price:
+    assert isinstance(one.bytes, float)  # arrays have no single pick
+    ways = tuple(estimates(on, one.primitive, one.bytes))
+    best = cheapest(ways)
+    spec = spec_of(best.algorithm, one.primitive, on)
+    runs: AlgorithmEstimate | None = next((row for row in one.results if row.spec == spec), None)
+    if runs is None and spec and not library_runs(place(fabric, one.group.spec), one.primitive):  # a list is all that runs
+        with suppress(ColltoolError):  # it cannot run with this fabric's numbers
+            runs = price(fabric, one.primitive, one.bytes, one.group.spec, readings, [spec]).best
+    return replace(one, library=LibraryChoice("nccl", on.version, best, ways, runs))
+
+
+def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:
+    facts = fabric.library_facts
+    return tuned((facts and facts.version) or "")
 
 
 def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
@@ -51,46 +77,58 @@ def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
     if found.library not in WITH_A_MODEL or found.primitive not in _tuned(fabric):
         return found
     try:
-        hardware = hardware_on(fabric, found.group.spec)
+        on = hardware_on(fabric, found.group.spec)
     except ColltoolError:
         return found
-    turns = switch_points(hardware, found.primitive)
+    turns = switch_points(on, found.primitive)
     ends = [*(turn.from_bytes for turn in turns[1:]), None]
-    return replace(
-        found,
-        picks=tuple(
-            Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec_of(turn.algorithm, found.primitive, hardware))
-            for turn, end in zip(turns, ends, strict=True)
-        ),
+    picks = (
+        Winner(turn.from_bytes, end, turn.algorithm, turn.protocol, spec_of(turn.algorithm, found.primitive, on))
+        for turn, end in zip(turns, ends, strict=True)
     )
+    return replace(found, picks=tuple(picks))
 
 
-def _without(prices: Sequence[Price], reason: str, fabric: Fabric | None = None) -> tuple[Price, ...]:
-    """Give the reason why there is no pick, unless NCCL cannot run on ``fabric`` at all, which is an error."""
-    if fabric is not None:
-        check_switched(fabric)
-    return tuple(replace(one, library=LibraryChoice(one.library.name, reason=reason)) for one in prices if one.library)
+def with_estimates(found: Explanation, fabric: Fabric, *, asked: bool) -> Explanation:
+    """Add the parts of NCCL's estimate to each entry that NCCL runs, if the explanation has a group.
 
-
-def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings) -> Price:
-    assert isinstance(one.bytes, float)  # arrays have no single pick
-    ways = tuple(estimates(on, one.primitive, one.bytes))
-    pick = cheapest(ways)
-    spec = spec_of(pick.algorithm, one.primitive, on)
-    runs = next((row for row in one.results if row.spec == spec), None)
-    if runs is None and spec and not library_runs(place(fabric, one.group.spec), one.primitive):  # a list is all that runs
-        runs = _priced(spec, one, fabric, readings)
-    return replace(one, library=LibraryChoice("nccl", on.version, pick, ways, runs))
-
-
-def _priced(spec: str, one: Price, fabric: Fabric, readings: Readings) -> AlgorithmEstimate | None:
-    """Price a pick that is not among the results; None if it cannot run with this fabric's numbers."""
+    ``asked``: the user named the library, so missing facts are an error; otherwise they leave it unchanged.
+    """
+    if found.group is None:
+        return found
     try:
-        return price(fabric, one.primitive, one.bytes, one.group.spec, readings, [spec]).best
+        on = hardware_on(fabric, found.group.spec)
     except ColltoolError:
-        return None
+        if asked:
+            raise
+        return found
+    entries = tuple(one._replace(estimates=tuple(_parts(one, on, found.bytes))) for one in found.entries)
+    return replace(found, entries=entries, library=f"NCCL {on.version}")
 
 
-def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:
-    facts = fabric.library_facts
-    return tuned((facts and facts.version) or "")
+def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[NcclEstimateParts]:
+    from colltool.estimate.explain import NcclEstimateParts
+
+    primitive = entry.primitive
+    if primitive not in on.constants.algorithms:
+        return
+    rules, chosen = rules_of(on.constants), pick(on, primitive, size)
+    for one in estimates(on, primitive, size):
+        if one.seconds is None or spec_of(one.algorithm, primitive, on) != (entry.row.spec if entry.row else entry.algorithm):
+            continue
+        assert one.latency_s is not None  # it runs
+        assert one.bandwidth_Bps is not None
+        what = (on, primitive, one.algorithm, one.protocol)
+        terms, bandwidth = rules.latency_terms(*what), rules.bandwidth_GBps(*what) * 1e9
+        whole = sum(term.times * term.us for term in terms) * 1e-6
+        yield NcclEstimateParts(
+            algorithm=one.algorithm,
+            protocol=one.protocol,
+            latency=tuple((term.name, term.times, term.us * 1e-6) for term in terms if term.times and term.us),
+            plateau=float(one.latency_s) / whole if whole else 1.0,
+            bus_Bps=rules.bus_GBps(*what) * 1e9,
+            bandwidth_Bps=bandwidth,
+            correction=float(one.bandwidth_Bps) / bandwidth,
+            seconds=float(one.seconds),
+            picked=(one.algorithm, one.protocol) == (chosen.algorithm, chosen.protocol),
+        )

@@ -1,6 +1,10 @@
-"""The rules of NCCL's cost model by version; a version's data names the row that computes with its numbers.
+"""The rules of NCCL's cost model by version: our schedule for each algorithm, what can run, bandwidth and latency.
 
-A version that computes one thing differently is another row: ``RULES["2.30"]._replace(latency_terms=...)``.
+A version's data names the row of :data:`RULES` that computes with its numbers; one that computes one thing differently is another
+row: ``RULES["2.30"]._replace(latency_terms=...)``. Bandwidth is bytes of the call over its time, GB/s; latency in us. P ranks on
+N nodes, p = P/N on each; hop and net are the latencies of a hop inside a node and between nodes.
+
+Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/init.cc.
 """
 
 from __future__ import annotations
@@ -9,11 +13,273 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import Primitive
-from colltool.nccl import algorithm_map, hardware, tuning
-from colltool.nccl.constants import Constants
-from colltool.nccl.hardware import GpuNodes, Graph, Hardware
-from colltool.nccl.tuning import LatencyTerm
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.nccl import hardware
+from colltool.nccl.hardware import Constants, GpuNodes, Graph, Hardware
+
+SPELLED = {
+    "ring": "Ring",
+    "tree": "Tree",
+    "collnet_direct": "CollNetDirect",
+    "collnet_chain": "CollNetChain",
+    "nvls": "NVLS",
+    "nvls_tree": "NVLSTree",
+    "pat": "PAT",
+}
+
+# Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on each NIC: a ring there costs
+# the same. CollNetDirect reads all peers at once. NVLS between nodes is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS":
+# it, and not one of the two CollNet algorithms, is what in-network / in-network prices.
+_SPECS = {
+    **{("ring", shape, primitive): "ring" for shape in ("node", "alone") for primitive in (AR, AG, RS)},
+    **{("ring", "across", primitive): "multi-rail-ring" for primitive in (AR, AG, RS)},
+    **{("ring", shape, primitive): "chain" for shape in ("node", "alone") for primitive in (BC, REDUCE)},
+    **{("ring", "across", primitive): "multi-rail-chain" for primitive in (BC, REDUCE)},
+    ("tree", "alone", AR): "double-binary-tree",
+    ("tree", "across", AR): "hierarchical:ring/double-binary-tree",
+    **{("nvls", "node", primitive): "in-network" for primitive in (AR, AG, RS)},
+    ("nvls", "across", AR): "hierarchical:in-network/in-network",
+    ("nvls_tree", "across", AR): "hierarchical:in-network/double-binary-tree",
+    ("collnet_direct", "across", AR): "hierarchical:direct/in-network",
+    ("collnet_chain", "across", AR): "hierarchical:ring/in-network",
+    ("collnet_chain", "alone", AR): "in-network",
+    **{("pat", "alone", primitive): "pat" for primitive in (AG, RS)},
+}
+
+
+def _shape(ranks: int, nodes: int) -> str:
+    return "node" if nodes == 1 else "alone" if nodes == ranks else "across"
+
+
+def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
+    """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm; empty if there is none.
+
+    Over all NICs, with a tree between nodes only. None for NCCL's tree on one node (a chain up and down), and for an all-gather
+    across nodes by NVLS or CollNet.
+    """
+    return _SPECS.get((algorithm, _shape(on.ranks, on.nodes), primitive), "")
+
+
+def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
+    """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is; empty if none."""
+    shape = _shape(ranks, nodes)
+    return next((name for key, name in SPELLED.items() if _SPECS.get((key, shape, primitive)) == spec), "")
+
+
+def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
+    return frozenset(algorithm for (algorithm, _, own), name in _SPECS.items() if (own, name) == (primitive, spec))
+
+
+SPOKEN = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
+"""NCCL_PROTO's spelling by tuner-file name, from lowest latency to highest bandwidth."""
+
+SHORT = ("short-", "shorter-", "shortest-")
+"""Prefixes in fabrics for segments of one protocol: fewer channels at smaller sizes."""
+
+SEGMENT = "segment-"
+"""Prefix of calibrated segments whose protocol is not known."""
+
+
+def protocol_of(name: str) -> str:
+    """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case; empty if unknown."""
+    bare = name.lower()
+    for before in SHORT:
+        bare = bare.removeprefix(before)
+    return bare if bare in SPOKEN else ""
+
+
+def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
+    """Why NCCL cannot run an algorithm under a protocol here; empty if it can."""
+    if algorithm not in on.constants.algorithms[primitive]:
+        return f"NCCL has no {algorithm} for {primitive.spoken}"
+    if protocol != "simple" and algorithm not in ("ring", "tree"):
+        return "runs under Simple alone"
+    if protocol == "ll128" and on.link == "pci" and on.ranks_per_node > 1:
+        return "LL128 needs NVLink between the GPUs of a node"
+    match algorithm:
+        case "nvls":
+            most = on.constants.nvls["most_ranks_gather"]
+            wide = f"needs at most {most} ranks a node" if primitive is not AR and on.ranks_per_node > most else ""
+            return _without_nvls(on) or (_without_sharp(on, primitive) if on.nodes > 1 else "") or wide
+        case "nvls_tree":
+            return "needs more than one node" if on.nodes == 1 else _without_nvls(on)
+        case "collnet_direct":
+            return _without_collnet(on, primitive) or ("" if on.nvswitch else "needs NVSwitch")
+        case "collnet_chain":
+            return _without_collnet(on, primitive)
+        case "pat":
+            return "" if on.ranks_per_node == 1 else "needs one rank a node"
+    return ""
+
+
+def _without_nvls(on: Hardware) -> str:
+    if on.ranks_per_node < 2:
+        return "needs two GPUs of a node"
+    if not on.nvls:
+        return "needs NVSwitch with multicast (Hopper or newer), and NCCL_NVLS_ENABLE"
+    least = on.constants.nvls["least_channels"]
+    return "" if on.nvls_graph and on.nvls_graph.channels >= least else f"needs {least} channels or more"
+
+
+def _without_collnet(on: Hardware, primitive: Primitive) -> str:
+    limits = on.constants.collnet
+    if on.nodes < limits["least_nodes"]:
+        return f"needs {limits['least_nodes']} nodes or more"
+    if on.collnet and on.ranks_per_node > limits["most_ranks_per_node"]:
+        return f"needs at most {limits['most_ranks_per_node']} ranks a node"
+    return _without_sharp(on, primitive)
+
+
+def _without_sharp(on: Hardware, primitive: Primitive) -> str:
+    """SHARP between nodes; all-gather and reduce-scatter also need a NIC for each GPU."""
+    if not on.collnet or on.collnet_graph is None:
+        return "needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin"
+    return "needs a NIC for each GPU" if primitive is not AR and on.nics < on.ranks_per_node else ""
+
+
+def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
+    """The bandwidth of a call before corrections by size.
+
+    From that of the channels: P/steps for rings and NVLS all-reduce, half for tree and CollNet all-reduce, all of it for an
+    all-gather or reduce-scatter by anything but a ring.
+    """
+    bus = bus_GBps(on, primitive, algorithm, protocol)
+    if algorithm == "ring" or (primitive is AR and algorithm.startswith("nvls")):
+        return bus * on.ranks / _ring_steps(on, primitive)
+    return bus * 0.5 if primitive is AR else bus
+
+
+def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
+    """The bandwidth of the channels, less what the protocol, per-channel limits and the pattern cost."""
+    numbers, share = on.constants, on.constants.share
+    ll_most = numbers.ll_most_GBps[on.gpu if on.nodes == 1 else numbers.cpu[on.cpu].ll_row][on.column]
+    match algorithm:
+        case "ring":
+            bus = _channels_GBps(on, on.ring)
+            if protocol == "ll":
+                return min(ll_most, bus * share["ring_ll"])
+            most = on.ring.channels * numbers.ring_ll128_channel_GBps[on.gpu][on.column]
+            return min(bus * share["ring_ll128"], most) if protocol == "ll128" else bus
+        case "tree":
+            channels = on.tree.channels
+            bus = min(_channels_GBps(on, on.tree) * share["tree"], channels * numbers.tree_channel_GBps[on.gpu][on.column])
+            if protocol == "ll":
+                bus = min(bus * share["tree_ll"], ll_most)
+            elif protocol == "ll128":
+                bus *= share["tree_ll128_one_node" if on.nodes == 1 else "tree_ll128"]
+                bus = min(bus, channels * numbers.tree_ll128_channel_GBps[on.gpu][on.column])
+            return bus * share["tree_simple_pattern"] if on.simple_tree else bus
+        case "nvls" | "nvls_tree":
+            return _nvls_GBps(on, primitive, algorithm)
+        case "pat":
+            return _channels_GBps(on, on.tree) * share["pat"]
+    graph = on.collnet_graph
+    assert graph is not None  # why_not said so
+    if algorithm == "collnet_chain":
+        return graph.channels * graph.inside_GBps
+    assert algorithm == "collnet_direct"
+    if primitive is not AR:
+        return on.ranks_per_node * min(graph.inside_GBps, share["collnet_direct_gather_across"] * graph.across_GBps)
+    ratio = on.ranks_per_node / graph.channels
+    pace = share["collnet_direct_from_hopper"] if on.from_hopper else 1.0
+    return graph.channels * graph.inside_GBps / (ratio - (ratio - 1) / 2) * pace
+
+
+def _channels_GBps(on: Hardware, graph: Graph) -> float:
+    """All channels; at their inside rate on up to two nodes."""
+    return graph.channels * (graph.inside_GBps if on.nodes <= 2 else graph.across_GBps)
+
+
+def _nvls_GBps(on: Hardware, primitive: Primitive, algorithm: str) -> float:
+    numbers, graph = on.constants, on.nvls_graph
+    assert graph is not None  # why_not said so
+    way = 2.0 if primitive is AR else (on.ranks_per_node - 1) / on.ranks_per_node
+    efficiency: float = numbers.nvls["efficiency"][on.gpu]
+    rate = graph.inside_GBps * efficiency * (graph.channels - 1) / graph.channels * way
+    if algorithm == "nvls_tree":
+        rate = min(rate, numbers.nvls_tree_channel_GBps[on.gpu][on.column])
+    return graph.channels * min(rate, graph.across_GBps * (2 if algorithm == "nvls_tree" and on.nodes <= 2 else 1))
+
+
+def _ring_steps(on: Hardware, primitive: Primitive) -> int:
+    """Consecutive messages of a ring as NCCL counts them: 2(P-1), P-1, and P for a broadcast or reduce."""
+    return on.ranks if primitive in (BC, REDUCE) else (on.ranks - 1) * (2 if primitive is AR else 1)
+
+
+class LatencyTerm(NamedTuple):
+    name: str
+    times: float
+    us: float
+
+
+def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> list[LatencyTerm]:
+    """The terms of one call's latency, before the ring's plateau.
+
+    - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) for an all-reduce, else P-1; between 2(N-1) or
+      N-1; host: what the CPU adds to a step across nodes. A broadcast or reduce streams: one hop if all rings visit the GPUs in
+      the same order, else every hop (under Simple a tree's).
+    - tree: base + 2·((p-1)·hop + log2(N)·net), the logarithm rounded down: a chain in the node, a tree of nodes.
+    - collnet_direct: 2·(min(1, p-1)·hop + 0.4·(p-1)) + net; collnet_chain: 2·(p-1)·hop + net.
+    - nvls: hop, and net across nodes; nvls_tree: hop + 2·log2(N)·net.
+    - pat: base + log2(N)·net/3.5 + 2.8·P.
+    """
+    numbers, peers = on.constants, on.ranks_per_node - 1
+    base = LatencyTerm("base", 1, numbers.base_us(algorithm, protocol))
+    # between nodes, with one rank on each: a tree's, which hides nothing
+    inside = LatencyTerm("hops inside a node", 1, numbers.hop_us(on.link, algorithm, protocol))
+    between = LatencyTerm("hops between nodes", 1, numbers.hop_us("net", "tree" if peers == 0 else algorithm, protocol))
+    match algorithm:
+        case "ring" if primitive in (BC, REDUCE):
+            return [base, _stream(on, protocol)]
+        case "ring":
+            crossing = (on.nodes - 1) * (2 if primitive is AR else 1)
+            host = numbers.cpu[on.cpu].net_overhead_us if on.nodes > 1 else 0.0
+            host *= numbers.latency["simple_net_overhead"] if protocol == "simple" else 1.0
+            steps = _ring_steps(on, primitive) - crossing
+            return [base, inside._replace(times=steps, us=max(inside.us, host)), between._replace(times=crossing)]
+        case "tree":
+            return [base, inside._replace(times=2 * peers), between._replace(times=2 * on.tree_levels)]
+        case "collnet_direct":
+            peer = LatencyTerm("GPUs read directly", 2 * peers, numbers.latency["collnet_direct_peer_us"])
+            return [inside._replace(times=2 * min(1, peers)), peer, between]
+        case "collnet_chain":
+            return [inside._replace(times=2 * peers), between]
+        case "nvls":
+            return [inside, between._replace(times=1 if on.nodes > 1 else 0)]
+        case "nvls_tree":
+            return [base, inside, between._replace(times=2 * on.tree_levels)]
+        case "pat":
+            rank = LatencyTerm("ranks", on.ranks, numbers.latency["pat_rank_us"])
+            return [base, between._replace(times=on.tree_levels / numbers.latency["pat_hop_share"]), rank]
+    raise AssertionError(algorithm)
+
+
+def _stream(on: Hardware, protocol: str) -> LatencyTerm:
+    wires = on.link if on.nodes == 1 else "net"
+    if on.same_channels:
+        return LatencyTerm("hops of a stream", 1, on.constants.hop_us(wires, "ring", protocol))
+    us = on.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)
+    return LatencyTerm("hops from rank to rank", on.ranks, us)
+
+
+def corrections(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
+    """Bandwidth factors by size, for all-reduce by trees, and by NVLSTree on Blackwell with x86 hosts."""
+    table = on.constants.size_correction
+    nvls_too = algorithm == "nvls_tree" and on.gpu == "blackwell" and on.constants.cpu[on.cpu].x86
+    if primitive is not AR or not (algorithm == "tree" or nvls_too):
+        return {}
+    steps = table["tree_steps" if algorithm == "tree" else "nvls_tree_steps"]
+    first = float(table["first_bytes"])
+    return {first * 2**step: share for step, share in enumerate(table[protocol][:steps])} | {first * 2**steps: 1.0}
+
+
+def plateau(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> dict[float, float]:
+    """Latency factors by size, for a ring all-reduce under Simple across nodes."""
+    if (primitive, algorithm, protocol) != (AR, "ring", "simple") or on.nodes == 1:
+        return {}
+    limit = on.constants.plateau
+    return {float(limit["bytes"] * on.channels * on.ranks): limit["factor"][on.gpu]}
+
 
 BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]
 """Factors for an algorithm under a protocol, by the size in bytes from which each holds."""
@@ -37,12 +303,12 @@ class Rules(NamedTuple):
 
 RULES = {
     "2.30": Rules(
-        why_not=algorithm_map.why_not,
-        latency_terms=tuning.latency_terms,
-        bus_GBps=tuning.bus_GBps,
-        bandwidth_GBps=tuning.bandwidth_GBps,
-        corrections=tuning.corrections,
-        plateau=tuning.plateau,
+        why_not=why_not,
+        latency_terms=latency_terms,
+        bus_GBps=bus_GBps,
+        bandwidth_GBps=bandwidth_GBps,
+        corrections=corrections,
+        plateau=plateau,
         ring_graph=hardware.ring_graph,
         tree_graph=hardware.tree_graph,
         nvls_graph=hardware.nvls_graph,

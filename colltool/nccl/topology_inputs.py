@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import FROM_HOPPER
 from colltool.base.errors import ColltoolError
-from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.placement import AnyGroup
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.constants import Constants, constants
-from colltool.nccl.hardware import GpuNodes, Graph, Hardware
+from colltool.nccl.hardware import Constants, GpuNodes, Graph, Hardware, constants
 from colltool.nccl.rules import rules_of
 
 _MOST_GPUS = 8  # of a node whose channels are derived; NVL72 is not

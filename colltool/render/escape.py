@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from colltool.base.quoting import printable
+from colltool.base.errors import printable
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")

@@ -22,9 +22,9 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.group_spec import GroupPlacement
+from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import AssumptionsUsed, Infeasible, Price
-from colltool.nccl.algorithm_map import name_of
+from colltool.nccl.rules import name_of
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.estimate_fields import WHY_NOT_RANKED, not_run_text, why_not_ranked
 from colltool.render.view import group_columns, on_fabric, set_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from colltool.base.quoting import printable
+from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
 from colltool.render.escape import html, markdown
 from colltool.render.text import drawn

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from colltool.analysis.basis import model_error
 from colltool.base.formatting import format_rate, format_time, sentence, whole_percent
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.group_spec import tiers_spanned
+from colltool.estimate.placement import tiers_spanned
 from colltool.estimate.results import Price
 from colltool.render import estimate_columns as r
 

@@ -10,7 +10,7 @@ from math import ceil
 from textwrap import fill, wrap
 from typing import NamedTuple
 
-from colltool.base.quoting import printable
+from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
 
 PLAIN_WIDTH = 80  # characters of the default view in a pipe or file

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.formatting import percent, plain_number, shape_text, whole_percent
-from colltool.estimate.group_spec import GroupPlacement
+from colltool.estimate.placement import GroupPlacement
 from colltool.render.blocks import Block, Column, Table, flag, label, number
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """Each algorithm's messages, written from its definition, not its cost function; importing this fills the registry of makers."""
 
-from colltool.schedules import all_reduce, all_to_all, full_mesh, gather_scatter, lattice, rooted, switch  # isort: skip
+from colltool.schedules import gather_scatter, lattice, rooted  # isort: skip
 
-__all__ = ["all_reduce", "all_to_all", "full_mesh", "gather_scatter", "lattice", "rooted", "switch"]
+__all__ = ["gather_scatter", "lattice", "rooted"]

@@ -2,24 +2,123 @@
 
 Chunk c + N * part is that part of rank c's piece. A reduce-scatter goes over the axes in turn: after an axis a rank keeps the
 pieces whose owners share its place on that axis. An all-gather is that backwards.
+
+On one line or ring of d places block y ends at place y; chunk y + d * part is that part of block y. A cover lays the line over
+all parallel lines of a group.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from colltool.algorithms.group import Axis, Group
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
-from colltool.schedules.lines import Cover, Dimension, Script, backwards, both_ways, copies, forwards, halving, one_way, open_line
-from colltool.schedules.program import Batches, Indices, Program, Step, equal_chunks, schedule, step
+from colltool.schedules.program import Batches, Edges, Indices, Program, Step, equal_chunks, pipelined, schedule, step
+
+Places = Indices | None  # where each index of a dimension is held; None: everywhere
+
+
+class Cover(NamedTuple):
+    """Lays one line over every parallel line of a group."""
+
+    node_at: Indices  # the node of each place, shape (d,)
+    chunk_at: Indices  # the chunk of each of the line's chunks
+    nodes: Indices  # what each parallel copy adds to the node numbers, shape (copies,)
+    chunks: Indices  # and to the chunk numbers
+
+    def spread(self, one: Step, *, turned: bool = False) -> Step:
+        """The same step on all parallel lines; ``turned`` from a sum into the copies of a gather."""
+        src, dst = (self.node_at[ends][:, None] + self.nodes for ends in (one.src, one.dst))
+        chunk = self.chunk_at[one.chunk][:, None] + self.chunks
+        return step(dst, src, chunk) if turned else step(src, dst, chunk, add=one.add)
+
+
+Script = list[list[tuple[Cover, Step]]]  # steps not yet laid out; those of one item leave together
+
+
+class Dimension(NamedTuple):
+    """One digit of the node and chunk numbers; ``places`` says where each of its chunk indices is held now."""
+
+    size: int
+    node_stride: int
+    chunk_stride: int
+    indices: int
+    places: Places
+
+
+def copies(dimensions: Sequence[Dimension]) -> tuple[Indices, Indices]:
+    """The node and chunk offsets of every (place, index) that these dimensions hold."""
+    nodes = chunks = np.zeros(1, dtype=np.int64)
+    for one in dimensions:
+        index, place = np.arange(one.indices), one.places
+        if place is None:
+            place, index = np.repeat(np.arange(one.size), one.indices), np.tile(index, one.size)
+        nodes = (nodes[:, None] + place * one.node_stride).ravel()
+        chunks = (chunks[:, None] + index * one.chunk_stride).ravel()
+    return nodes, chunks
+
+
+def one_way(d: int) -> list[Step]:
+    """A ring in one direction, d-1 steps: block y leaves place y+1 and collects every place's part on its way round."""
+    place = np.arange(d)
+    return [step(place, (place + 1) % d, (place - 1 - t) % d, add=True) for t in range(d - 1)]
+
+
+def open_line(d: int) -> list[Step]:
+    """An open line, d-1 steps: sums of block y start at both ends and flow to place y, the farthest block first.
+
+    In a step a link carries one block in each direction: upwards from place p at step t block d-1-(t-p).
+    """
+    steps = []
+    for t in range(d - 1):
+        place = np.arange(t + 1)
+        up = np.stack([place, place + 1, d - 1 - t + place])
+        steps.append(step(*np.concatenate([up, d - 1 - up], axis=1), add=True))
+    return steps
+
+
+def both_ways(d: int) -> list[Step]:
+    """A ring in both directions, floor(d/2) steps, every block in two halves.
+
+    Half A of block y takes floor(d/2) hops up and the rest of the d-1 down, half B the other way round; the shorter flow starts a
+    step later. For even d a link carries one half in the first step and two in each later one; d = 2 is an exchange.
+    """
+    place, longest, steps = np.arange(d), d // 2, []
+    for distance in range(longest, 0, -1):
+        halves = (0, 1) if distance <= d - 1 - longest else (0,)  # who has that far to go upwards
+        up = [(place, (place + 1) % d, (place + distance) % d + d * half) for half in halves]
+        down = [(place, (place - 1) % d, (place - distance) % d + d * (1 - half)) for half in halves]
+        steps.append(step(*np.concatenate([*up, *down], axis=1), add=True))
+    return steps
+
+
+def halving(d: int) -> list[Step]:
+    """Recursive halving, d a power of two: partners at distance 1, 2, 4 ... swap half of what is left, nearest first.
+
+    Before round k place p holds the blocks that agree with p in the lowest k bits, and sends those that differ in bit k.
+    """
+    place, block = (one.ravel() for one in np.indices((d, d)))
+    differ = [((place ^ block) & ((2 << k) - 1)) == 1 << k for k in range(d.bit_length() - 1)]
+    return [step(place[sent], place[sent] ^ (1 << k), block[sent], add=True) for k, sent in enumerate(differ)]
+
+
+def _both_ways_or_open(axis: Axis) -> list[Step]:
+    """Both directions of a ring or pair, half a block each; an open line carries both halves together."""
+    d = axis.size
+    if axis.is_ring or d == 2:
+        return both_ways(d)
+    halves = [(np.tile(one.src, 2), np.tile(one.dst, 2), np.append(one.chunk, one.chunk + d)) for one in open_line(d)]
+    return [step(*ends, add=True) for ends in halves]
+
 
 Pattern = Callable[[Axis], list[Step]]
 
 
-def by_axes(axes: Sequence[Axis], order: Sequence[int], pattern: Pattern, first_part: int = 0, parts: int = 1) -> list[Script]:
+def _by_axes(axes: Sequence[Axis], order: Sequence[int], pattern: Pattern, first_part: int = 0, parts: int = 1) -> list[Script]:
     """A reduce-scatter over the axes in that order, a script for each; chunks lie in ``parts`` parts from ``first_part`` on."""
     sizes = [axis.size for axis in axes]
     strides, n = [prod(sizes[:k]) for k in range(len(sizes))], prod(sizes)
@@ -35,37 +134,35 @@ def by_axes(axes: Sequence[Axis], order: Sequence[int], pattern: Pattern, first_
     return scripts
 
 
-def scattered(primitive: Primitive, n: int, parts: int, script: Script) -> Program:
-    """The program of a reduce-scatter's script: itself, backwards for an all-gather, or both for an all-reduce."""
-    there, back = forwards(script), backwards(script)
-    batches = {RS: there, AG: back, AR: chain(there, back)}[primitive]
-    return equal_chunks(primitive, n, n * parts, batches)
+def _scattered(primitive: Primitive, n: int, parts: int, script: Script) -> Program:
+    """The program of a reduce-scatter's script: itself, last step first as an all-gather, or both as an all-reduce."""
+
+    def laid_out(*, turned: bool) -> Batches:
+        for batch in reversed(script) if turned else script:
+            yield tuple(cover.spread(one, turned=turned) for cover, one in batch)
+
+    ways = {RS: (False,), AG: (True,), AR: (False, True)}[primitive]
+    return equal_chunks(primitive, n, n * parts, chain.from_iterable(laid_out(turned=way) for way in ways))
 
 
 def _long_axes(group: Group) -> list[int]:
     return [k for k, axis in enumerate(group.axes) if axis.size > 1]
 
 
-def _axis_after_axis(primitive: Primitive, pattern: Pattern, parts: int, group: Group, _segments: int) -> Program:
-    scripts = by_axes(group.axes, _long_axes(group), pattern, parts=parts)
-    return scattered(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
+def _axis_after_axis(pattern: Pattern, parts: int, primitive: Primitive, group: Group, _segments: int) -> Program:
+    scripts = _by_axes(group.axes, _long_axes(group), pattern, parts=parts)
+    return _scattered(primitive, group.ranks, parts, list(chain.from_iterable(scripts)))
 
 
-def _ring_or_line(axis: Axis) -> list[Step]:
-    return one_way(axis.size) if axis.is_ring else open_line(axis.size)
+for _name, _parts, _per_pair, _pattern in (
+    ("dim-ring", 1, 1, lambda axis: one_way(axis.size) if axis.is_ring else open_line(axis.size)),
+    ("dim-ring-bidirectional", 2, 16, lambda axis: both_ways(axis.size)),
+    ("dim-rabenseifner", 1, 16, lambda axis: halving(axis.size)),  # whatever lies between partners
+):
+    schedule(_name, AR, RS, AG, per_pair=_per_pair)(partial(_axis_after_axis, _pattern, _parts))
 
 
-def _both_ways_or_open(axis: Axis) -> list[Step]:
-    """Both directions of a ring or pair, half a block each; an open line carries both halves together."""
-    if axis.is_ring or axis.size == 2:
-        return both_ways(axis.size)
-    d = axis.size
-    return [
-        step(np.tile(one.src, 2), np.tile(one.dst, 2), np.concatenate([one.chunk, one.chunk + d]), add=True)
-        for one in open_line(d)
-    ]
-
-
+@schedule("multi-ring", AR, RS, AG)
 def _multi_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     """The payload in k parts; part j runs the axes j, j+1, ... of the k long ones, in both directions.
 
@@ -73,19 +170,11 @@ def _multi_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     """
     axes = _long_axes(group)
     k = len(axes)
-    runs = [by_axes(group.axes, axes[j:] + axes[:j], _both_ways_or_open, first_part=2 * j, parts=2) for j in range(k)]
+    runs = [_by_axes(group.axes, axes[j:] + axes[:j], _both_ways_or_open, first_part=2 * j, parts=2) for j in range(k)]
     script: Script = []
     for phase in zip(*runs, strict=True):
         script += [list(chain.from_iterable(batches)) for batches in zip_longest(*phase, fillvalue=[])]
-    return scattered(primitive, group.ranks, 2 * k, script)
-
-
-for _primitive in (AR, RS, AG):
-    schedule("dim-ring", _primitive, per_pair=1)(partial(_axis_after_axis, _primitive, _ring_or_line, 1))
-    schedule("dim-ring-bidirectional", _primitive)(partial(_axis_after_axis, _primitive, lambda axis: both_ways(axis.size), 2))
-    schedule("multi-ring", _primitive)(partial(_multi_ring, _primitive))
-    # whatever lies between partners
-    schedule("dim-rabenseifner", _primitive)(partial(_axis_after_axis, _primitive, lambda axis: halving(axis.size), 1))
+    return _scattered(primitive, group.ranks, 2 * k, script)
 
 
 def embedded_ring(primitive: Primitive, group: Group) -> Program:
@@ -95,10 +184,8 @@ def embedded_ring(primitive: Primitive, group: Group) -> Program:
     """
     n, zero = group.ranks, np.zeros(1, dtype=np.int64)
     cycle = hamiltonian_cycle(group.axes)
-    order = snake(group.axes) if cycle is None else cycle
-    cover = Cover(order, order, zero, zero)
-    steps = open_line(n) if cycle is None else one_way(n)
-    return scattered(primitive, n, 1, [[(cover, one)] for one in steps])
+    order, steps = (snake(group.axes), open_line(n)) if cycle is None else (cycle, one_way(n))
+    return _scattered(primitive, n, 1, [[(Cover(order, order, zero, zero), one)] for one in steps])
 
 
 def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
@@ -106,8 +193,7 @@ def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
     walk = np.zeros(1, dtype=np.int64)
     for k in range(len(axes)) if chosen is None else chosen:
         stride = prod(axis.size for axis in axes[:k])
-        rows = [walk if row % 2 == 0 else walk[::-1] for row in range(axes[k].size)]
-        walk = np.concatenate([row + number * stride for number, row in enumerate(rows)])
+        walk = np.concatenate([walk[:: -1 if row % 2 else 1] + row * stride for row in range(axes[k].size)])
     return walk
 
 
@@ -118,12 +204,9 @@ def hamiltonian_cycle(axes: Sequence[Axis]) -> Indices | None:
     even = [k for k in long if axes[k].size % 2 == 0]
     if len(long) == 1:
         return snake(axes) if rings else None
-    if even:
-        own = [even[0]]
-        return _woven(snake(axes, own), snake(axes, [k for k in long if k not in own]))
-    if rings:
-        own = [rings[0]]
-        return _woven(snake(axes, [k for k in long if k not in own]), snake(axes, own))
+    for own in (even or rings)[:1]:
+        one, others = snake(axes, [own]), snake(axes, [k for k in long if k != own])
+        return _woven(one, others) if even else _woven(others, one)
     return None
 
 
@@ -132,22 +215,15 @@ def _woven(layers: Indices, across: Indices) -> Indices:
 
     It closes with an even number of layers, and with an odd one if ``across`` is a ring.
     """
-    rows = [across[1:] if row % 2 == 0 else across[:0:-1] for row in range(len(layers))]
-    there = np.concatenate([layer + row for layer, row in zip(layers, rows, strict=True)])
-    return np.concatenate([across[:1] + layers[:1], there, across[0] + layers[:0:-1]])
+    there = [layer + (across[:0:-1] if row % 2 else across[1:]) for row, layer in enumerate(layers)]
+    return np.concatenate([across[:1] + layers[:1], *there, across[0] + layers[:0:-1]])
 
 
-Reached = Callable[[int], Indices]  # d -> for each place of an axis the hops up from the root's; below 0, down
+def _chains(reached: Callable[[int], Indices], primitive: Primitive, group: Group, segments: int) -> Program:
+    """A chain along each axis in turn: a rank's parent is one hop back on the last axis off the root's place.
 
-
-def _both_ways_round(d: int) -> Indices:
-    """From place 0 of a ring, the nearer way round."""
-    place = np.arange(d)
-    return np.where(place > d // 2, place - d, place)
-
-
-def _tree(group: Group, reached: Reached) -> tuple[Indices, Indices]:
-    """Every rank's parent and depth (the root's is 0); the parent is one hop back on the last axis off the root's place."""
+    ``reached`` says for each place of an axis how many hops up from the root's it is; below 0, down.
+    """
     ranks = np.arange(group.ranks)
     parent, depth = ranks.copy(), np.zeros_like(ranks)
     for k, axis in enumerate(group.axes):
@@ -157,27 +233,15 @@ def _tree(group: Group, reached: Reached) -> tuple[Indices, Indices]:
         before = (place - np.sign(hops)) % d
         parent = np.where(hops != 0, ranks + (before - place) * stride, parent)
         depth += np.abs(hops)
-    return parent, depth
+    child = np.flatnonzero(depth)
+    root = np.full(segments, depth.argmin())
+    edges = Edges(child, parent[child], np.zeros_like(child), depth[child])
+    return pipelined(primitive, group.ranks, segments, edges)._replace(home=root, target=root)
 
 
-def _waves(tree: tuple[Indices, Indices], segments: int, primitive: Primitive) -> Batches:
-    """Segment s reaches depth h in step h + s, from 1; a reduction runs the same backwards."""
-    parent, depth = tree
-    steps = int(depth.max()) + segments - 1
-    for t in range(1, steps + 1) if primitive is BC else range(steps, 0, -1):
-        segment = t - depth
-        child = np.flatnonzero((depth > 0) & (segment >= 0) & (segment < segments))
-        src, dst = (parent[child], child) if primitive is BC else (child, parent[child])
-        yield (step(src, dst, segment[child], add=primitive is REDUCE),)
-
-
-def _chains(primitive: Primitive, reached: Reached, group: Group, segments: int) -> Program:
-    tree = _tree(group, reached)
-    root = np.full(segments, tree[1].argmin())
-    return equal_chunks(primitive, group.ranks, segments, _waves(tree, segments, primitive))._replace(home=root, target=root)
-
-
-for _primitive in (BC, REDUCE):
-    schedule("dim-chain", _primitive)(partial(_chains, _primitive, np.arange))
-    schedule("dim-chain-bidirectional", _primitive)(partial(_chains, _primitive, _both_ways_round))
-    schedule("dim-chain-middle", _primitive)(partial(_chains, _primitive, lambda d: np.arange(d) - d // 2))
+for _name, _reached in (
+    ("dim-chain", np.arange),
+    ("dim-chain-bidirectional", lambda d: (np.arange(d) + (d - 1) // 2) % d - (d - 1) // 2),  # the nearer way round a ring
+    ("dim-chain-middle", lambda d: np.arange(d) - d // 2),
+):
+    schedule(_name, BC, REDUCE)(partial(_chains, _reached))

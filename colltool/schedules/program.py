@@ -1,13 +1,15 @@
 """A schedule as steps of messages, each a chunk that the receiver adds or copies."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltool.algorithms.group import Group
-from colltool.base.primitives import A2A, BC, REDUCE, Primitive
+from colltool.base.primitives import A2A, AR, BC, REDUCE, RS, Primitive
 
 Indices = NDArray[np.int64]
 
@@ -40,8 +42,8 @@ class Program(NamedTuple):
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
     """A step from array-likes, broadcast against each other."""
-    arrays = np.broadcast_arrays(*(np.asarray(one, dtype=np.int64) for one in (src, dst, chunk)))
-    s, d, c = (np.ravel(one) for one in arrays)
+    ends = np.broadcast_arrays(*(np.asarray(one, dtype=np.int64) for one in (src, dst, chunk)))
+    s, d, c = map(np.ravel, ends)
     return Step(s, d, c, add)
 
 
@@ -53,9 +55,9 @@ def equal_chunks(primitive: Primitive, ranks: int, chunks: int, batches: Batches
     from src to dst.
     """
     number = np.arange(chunks, dtype=np.int64)
-    home, target = np.divmod(number, ranks) if primitive is A2A else (number % ranks, number % ranks)
-    if primitive in (BC, REDUCE):
-        home = target = np.zeros_like(number)
+    home, target = np.divmod(number, ranks)
+    if primitive is not A2A:
+        home = target = number * 0 if primitive in (BC, REDUCE) else target
     sizes = np.full(chunks, 1 / (ranks if primitive is A2A else chunks))
     return Program(primitive, ranks, nodes or ranks, sizes, home=home, target=target, batches=batches, streamed=streamed,
                    servers=servers)  # fmt: skip
@@ -67,35 +69,82 @@ def backwards(batches: Batches) -> Batches:
         yield tuple(step(one.dst, one.src, one.chunk, add=True) for one in batch)
 
 
+def gathered(primitive: Primitive, gather: Callable[[], Batches]) -> Batches:
+    """A gather or broadcast as it is, a reduction backwards, an all-reduce both."""
+    there = backwards(gather()) if primitive in (AR, RS, REDUCE) else iter(())
+    return there if primitive in (RS, REDUCE) else chain(there, gather())
+
+
 def strides(n: int) -> list[int]:
     """1, 2, 4 ... below n."""
-    found = [1]
-    while found[-1] * 2 < n:
-        found.append(found[-1] * 2)
-    return found
+    return [1 << k for k in range(max(1, (n - 1).bit_length()))]
+
+
+class Edges(NamedTuple):
+    """What segments pass on their way from a root, one stream of them in each tree or chain; shape (edges,) each."""
+
+    child: Indices
+    parent: Indices
+    stream: Indices
+    depth: Indices  # of the child; a root has depth 0
+
+
+def fired(edges: Edges, first: Indices, segments: int, moment: int, *, up: bool = False) -> Step:
+    """What edges carry at a moment: edge e segment s of its stream, chunk ``stream * segments + s``, at ``first[e] + s``."""
+    segment = moment - first
+    live = (segment >= 0) & (segment < segments)
+    src, dst = (edges.child, edges.parent) if up else (edges.parent, edges.child)
+    return step(src[live], dst[live], (edges.stream * segments + segment)[live], add=up)
+
+
+def pipelined(primitive: Primitive, ranks: int, segments: int, edges: Edges) -> Program:
+    """A broadcast in which a child of depth d gets segment s in step d-1+s; a reduction is that backwards."""
+
+    def down() -> Batches:
+        for moment in range(int(edges.depth.max()) + segments - 1):
+            yield (fired(edges, edges.depth - 1, segments, moment),)
+
+    return equal_chunks(primitive, ranks, (int(edges.stream.max()) + 1) * segments, gathered(primitive, down))
 
 
 Maker = Callable[[Group, int], Program]
-
 _MAKERS: dict[tuple[Primitive, str], Maker] = {}
 _PER_PAIR: dict[tuple[Primitive, str], int | Callable[[int], int]] = {}
-
 _MANY = 16
+AnyMaker = Callable[[Primitive, Group, int], Program]
 
 
-def schedule(name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _MANY) -> Callable[[Maker], Maker]:
-    """Register a maker: (group, segments P) -> program. P matters to pipelined algorithms only.
+def schedule(name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _MANY) -> Callable[[AnyMaker], AnyMaker]:
+    """Register a maker: (primitive, group, segments P) -> program. P matters to pipelined algorithms only.
 
     ``per_pair``, a number or a function of N, is about how many chunks move per pair of ranks, for :func:`effort`.
     """
 
-    def register(maker: Maker) -> Maker:
+    def register(maker: AnyMaker) -> AnyMaker:
         for primitive in primitives:
             if (primitive, name) in _MAKERS:
                 raise ValueError(f"a schedule of {name} is registered twice for {primitive}")
-            _MAKERS[primitive, name] = maker
+            _MAKERS[primitive, name] = partial(maker, primitive)
             _PER_PAIR[primitive, name] = per_pair
         return maker
+
+    return register
+
+
+Moves = Callable[[int], Batches]
+
+
+def moves(name: str, *primitives: Primitive, chunks: int = 0, per_pair: int = _MANY) -> Callable[[Moves], Moves]:
+    """Register what N ranks gather, broadcast or exchange, and with that its reverse: chunks are one a rank, or so many."""
+
+    def register(give: Moves) -> Moves:
+        def make(primitive: Primitive, group: Group, _segments: int) -> Program:
+            n = group.ranks
+            count = chunks or (n * n if primitive is A2A else n)
+            return equal_chunks(primitive, n, count, gathered(primitive, lambda: give(n)))
+
+        schedule(name, *primitives, per_pair=per_pair)(make)
+        return give
 
     return register
 

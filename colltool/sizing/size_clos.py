@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from math import ceil, inf, prod
 
-from colltool.base.errors import ColltoolError, given
-from colltool.base.quoting import clipped, shown
-from colltool.base.units import parse_rate
+from colltool.base.errors import ColltoolError, clipped, given, shown
+from colltool.base.formatting import parse_rate
 from colltool.definitions.field_types import MAX_RATIO
 from colltool.sizing.records import ClosLevel, ClosPlan, FatTree
 from colltool.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired

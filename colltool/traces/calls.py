@@ -1,20 +1,25 @@
-"""The calls of one trace: each communication kernel with its metadata, and how much of it compute hides."""
+"""The calls of a job: each communication kernel of a trace with its metadata, and how much of it compute hides.
+
+What several ranks saw is one call: the last to arrive waits for nobody, so its kernel is the shortest.
+"""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError
-from colltool.base.formatting import format_time
-from colltool.base.quoting import printable
-from colltool.traces.events import LaunchedKernel, TraceEvents
+from colltool.base.errors import ColltoolError, printable
+from colltool.base.files import AnyPath
+from colltool.base.formatting import counted, format_time
+from colltool.base.primitives import P2P
+from colltool.diagnosis.results import LeftOutKernels
 from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, text
+from colltool.traces.reader import LaunchedKernel, TraceEvents, collect
 
 LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
 MOST_TIMES = 1000  # the steps' time: several streams at once, and kernels that outlast the step that launched them
@@ -60,27 +65,19 @@ def observe(found: TraceEvents) -> RankTrace:
         at = bisect_right(starts, one.start_us) - 1
         inside = at >= 0 and one.start_us <= windows[at][1]
         calls.append(ObservedCall(call, kernel_name(one.name), lasts * 1e-6, (lasts - hidden) * 1e-6, inside))
-    about = found.header.get("distributedInfo")
-    about = about if isinstance(about, dict) else {}
     window_s = sum(end - start for start, end in windows) * 1e-6
-    _possible(found.name, calls, window_s)
+    longest, busy = max((one.seconds for one in calls), default=0.0), sum(one.seconds for one in calls if one.inside)
+    if longest > LONGEST_S or 0 < MOST_TIMES * window_s < busy:
+        what = f"calls take {format_time(busy)} of steps of {format_time(window_s)}, which is impossible"
+        what = f"a call lasts {longest:.3g} s, longer than any call can" if longest > LONGEST_S else what
+        raise ColltoolError(what, where=printable(found.name), fix="profile again: ts and dur of an event are microseconds")
+    about, listed = found.header.get("distributedInfo"), found.header.get("deviceProperties")
+    about = about if isinstance(about, dict) else {}
+    names = [text(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     return RankTrace(
         found.name, count(about.get("rank")), count(about.get("world_size")), tuple(calls), len(found.steps), window_s,
-        device=_device(found), nccl=text(about.get("nccl_version")), left_out=dict(left_out), broken=found.broken,
+        device=names[0] if names else "", nccl=text(about.get("nccl_version")), left_out=dict(left_out), broken=found.broken,
     )  # fmt: skip
-
-
-def _possible(file: str, calls: Sequence[ObservedCall], window_s: float) -> None:
-    """Refuse impossible times."""
-    longest = max((one.seconds for one in calls), default=0.0)
-    busy = sum(one.seconds for one in calls if one.inside)
-    if longest > LONGEST_S:
-        what = f"a call lasts {longest:.3g} s, longer than any call can"
-    elif 0 < MOST_TIMES * window_s < busy:
-        what = f"calls take {format_time(busy)} of steps of {format_time(window_s)}, which is impossible"
-    else:
-        return
-    raise ColltoolError(what, where=printable(file), fix="profile again: ts and dur of an event are microseconds")
 
 
 def _described(found: TraceEvents, left_out: Counter[str]) -> list[tuple[LaunchedKernel, CallMetadata]]:
@@ -112,12 +109,6 @@ def _described(found: TraceEvents, left_out: Counter[str]) -> list[tuple[Launche
     return calls
 
 
-def _device(found: TraceEvents) -> str:
-    listed = found.header.get("deviceProperties")
-    names = [text(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    return names[0] if names else ""
-
-
 class BusyIntervals:
     """The union of intervals, to ask how much of another interval it covers."""
 
@@ -139,3 +130,101 @@ class BusyIntervals:
         if index == 0:
             return 0.0
         return float(self._before[index] - max(0.0, self._ends[index - 1] - time))
+
+
+class MergedCall(NamedTuple):
+    """A call with its kernels, one per traced rank; ``traces`` are the indices of their files."""
+
+    call: CallMetadata
+    seen: tuple[ObservedCall, ...]
+    traces: tuple[int, ...]
+
+    @property
+    def shortest(self) -> ObservedCall:
+        return min(self.seen, key=lambda one: one.seconds)
+
+    @property
+    def bound(self) -> bool:
+        """Whether the time is an upper bound: an untraced rank may have been waited for, or parts are uneven."""
+        return len(self.seen) < self.call.size or any(one.call.uneven for one in self.seen)
+
+
+def merged_calls(traces: Sequence[RankTrace]) -> list[MergedCall]:
+    """The calls of all ranks, in the order of the first trace that has each.
+
+    Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls are counted, if all ranks of a
+    group made the same ones in the same order. Otherwise each kernel is a call by itself, as are those of groups with unknown
+    ranks (group names are private to a process) and messages, whose two ends count apart.
+    """
+    alike = _alike(traces)
+    found: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
+    for index, trace in enumerate(traces):
+        met: Counter[Any] = Counter()
+        for one in trace.calls:
+            call = one.call
+            same = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
+            met[same] += 1
+            listed = bool(call.ranks) and call.primitive is not P2P
+            known = listed and (call.seq is not None or call.ranks in alike)
+            found[(*same, met[same]) if known else (*same, met[same], index)].append((index, one))
+    groups = (tuple(zip(*several, strict=True)) for several in found.values())
+    return [MergedCall(seen[0].call, seen, files) for files, seen in groups]
+
+
+def _alike(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
+    """Groups without sequence numbers whose calls are the same in every trace."""
+    orders: dict[tuple[int, ...], list[list[Any]]] = defaultdict(list)
+    for trace in traces:
+        own: dict[tuple[int, ...], list[Any]] = defaultdict(list)
+        for one in trace.calls:
+            if one.call.seq is None:
+                own[one.call.ranks].append((one.call.primitive, one.call.bytes, one.call.dtype))
+        for group, order in own.items():
+            orders[group].append(order)
+    return {group for group, several in orders.items() if all(order == several[0] for order in several)}
+
+
+def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
+    """The traces of one job, in the order given."""
+    traces = [observe(collect(file)) for file in files]
+    ranks: dict[int, str] = {}
+    first = next((one for one in traces if one.world), traces[0])
+    for one in traces:
+        if one.rank in ranks:
+            what = f"is of rank {one.rank}, and so is {ranks[one.rank]}"
+            raise ColltoolError(what, where=one.file, fix="give one file a rank")
+        if one.rank is not None:
+            ranks[one.rank] = one.file
+        if one.world and one.world != first.world:
+            what = f"is of a job of {one.world} ranks, and {first.file} of one of {first.world}"
+            raise ColltoolError(what, where=one.file, fix="give the traces of one job")
+    if any(one.calls for one in traces):
+        return traces
+    found = left_out(traces)
+    why = f": {counted(found[0].kernels, 'kernel')}: {found[0].reason}" if found else ""
+    if any(one.broken for one in traces):
+        why += ", and the file ends too early or is damaged"
+    fix = "profile with torch.profiler on CUDA devices, PyTorch 2.1 or newer, and NCCL's process group"
+    raise ColltoolError(f"no collective call can be told{why}", where=found[0].file if found else traces[0].file, fix=fix)
+
+
+def world_of(traces: Sequence[RankTrace]) -> int | None:
+    return next((one.world for one in traces if one.world), None)
+
+
+def missing(ranks: Sequence[int], traces: Sequence[RankTrace]) -> tuple[int, ...]:
+    """Those of ``ranks`` without a trace; none if a trace does not say whose it is."""
+    there = {one.rank for one in traces}
+    return () if None in there else tuple(rank for rank in ranks if rank not in there)
+
+
+def left_out(traces: Sequence[RankTrace]) -> tuple[LeftOutKernels, ...]:
+    """Why kernels are no calls, the commonest reason first."""
+    counts: dict[str, int] = defaultdict(int)
+    first: dict[str, str] = {}
+    for one in traces:
+        for reason, kernels in one.left_out.items():
+            counts[reason] += kernels
+            first.setdefault(reason, one.file)
+    found = [LeftOutKernels(reason, kernels, first[reason]) for reason, kernels in counts.items()]
+    return tuple(sorted(found, key=lambda one: (-one.kernels, one.reason)))

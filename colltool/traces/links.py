@@ -16,8 +16,7 @@ from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.diagnosis.thresholds import EXPECT, FASTER, FEW, SLACK, threshold_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.traces.calls import RankTrace
-from colltool.traces.cross_rank_merge import missing
+from colltool.traces.calls import RankTrace, missing
 from colltool.traces.results import CallTotal, LinkHealth, TracedCall
 
 EXPECT_SMALL_A2A = 0.40
@@ -83,18 +82,13 @@ def _reach(calls: Sequence[TracedCall]) -> float:
 
 
 def _bar(fabric: Fabric, calls: Sequence[TracedCall]) -> float:
-    """The mean bar of calls, weighted by expected time."""
-    due = sum(call.expected_s or 0.0 for call in calls)
-    return sum((call.expected_s or 0.0) * _bar_of(fabric, call) for call in calls) / due
-
-
-def _bar_of(fabric: Fabric, call: TracedCall) -> float:
-    """``doctor``'s bar: lower on part of a host, and where most of the time is latency."""
-    inner = fabric.tiers[0]
-    bar = threshold_of(len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
-    if not _small(call):
-        return bar
-    return EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK
+    """The mean of ``doctor``'s bars, weighted by expected time: lower on part of a host, and where most of it is latency."""
+    inner, bars = fabric.tiers[0], []
+    for call in calls:
+        bar = threshold_of(len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
+        bars.append(bar if not _small(call) else EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK)
+    due = [call.expected_s or 0.0 for call in calls]
+    return sum(share * bar for share, bar in zip(due, bars, strict=True)) / sum(due)
 
 
 def _small(call: TracedCall) -> bool:
@@ -168,23 +162,14 @@ def _measure(fabric: Fabric, calls: Sequence[TracedCall]) -> str:
         taken[call.primitive] += call.measured_s
     primitive = max(taken, key=lambda one: taken[one])
     largest = max((call for call in calls if call.primitive is primitive), key=lambda call: (len(call.places), call.bytes))
-    sizes = [call.bytes for call in calls if call.primitive is primitive]
-    inside = fabric.tiers[0].endpoints
-    hosts = len({place // inside for place in largest.places})
-    within = largest.tiers[-1] == fabric.tiers[0].name
-    if capabilities_of(fabric.tiers[0]).axes or (within and len(largest.places) > MOST_IN_A_HOST):
+    inner = fabric.tiers[0]
+    hosts = len({place // inner.endpoints for place in largest.places})
+    within = largest.tiers[-1] == inner.name
+    if capabilities_of(inner).axes or (within and len(largest.places) > MOST_IN_A_HOST):
         return ""
-    return command_line(
-        primitive, _range(min(sizes), max(sizes)), len(largest.places) if within else hosts, 1 if within else hosts
-    )
-
-
-def _range(least: int, most: int) -> BenchmarkSizes:
-    first, last = 2 ** floor(log2(least)), 2 ** ceil(log2(most))
-    return BenchmarkSizes(f"-b {_typed(first)} -e {_typed(last)} -f 2", f"{first}:{last}")
-
-
-def _typed(size: int) -> str:
-    return next(
-        (f"{size // unit}{letter}" for letter, unit in (("G", 2**30), ("M", 2**20), ("K", 2**10)) if size >= unit), str(size)
-    )
+    sizes = [call.bytes for call in calls if call.primitive is primitive]
+    first, last = 2 ** floor(log2(min(sizes))), 2 ** ceil(log2(max(sizes)))
+    units = (("G", 2**30), ("M", 2**20), ("K", 2**10), ("", 1))
+    low, high = (next(f"{size // unit}{letter}" for letter, unit in units if size >= unit) for size in (first, last))
+    ranks, nodes = (len(largest.places), 1) if within else (hosts, hosts)
+    return command_line(primitive, BenchmarkSizes(f"-b {low} -e {high} -f 2", f"{first}:{last}"), ranks, nodes)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from colltool.base.errors import shown
+from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.base.quoting import shown
-from colltool.base.units import MAX_SIZE
 
 Labels = dict[str, Any]  # metadata of a call, by the profiler's names
 SPLITS = ("In split size", "Out split size")
@@ -18,7 +18,6 @@ LABELS = (
     "Process Group Description", "Process Group Ranks", "Global rank start", "Global rank stride", "Seq", "Src Rank", "Dst Rank",
     *SPLITS,
 )  # fmt: skip
-
 _PRIMITIVES: dict[str, Primitive] = {
     "allreduce": AR, "all_reduce": AR,
     "allgather": AG, "all_gather": AG, "_allgather_base": AG, "_all_gather_base": AG, "allgather_into_tensor": AG,
@@ -65,46 +64,31 @@ def call_metadata(labels: Labels, header: Labels, primitives: Sequence[Primitive
         return MIXED if called.endswith(_COALESCED) else f"{shown(called)} is not a primitive that colltool models"
     if primitives and primitive not in primitives:
         return f"labelled {primitive.spoken}, and the kernel is another: batched sends are labelled so"
-    size, dtype = count(labels.get("Group size")), labels.get("dtype")
-    width = _width(dtype)
-    elements = _elements(primitive, labels)
+    size, dtype = count(labels.get("Group size")), text(labels.get("dtype"))
+    width = 1 if dtype.startswith("Float8") else _WIDTHS.get(dtype)
+    # elements of M: an all-gather's whole result, a receive's output, else what a rank puts in
+    into, out = count(labels.get("In msg nelems")), count(labels.get("Out msg nelems"))
+    elements = out if primitive is AG else into or out if primitive in (P2P, BC) else into
     if not size or not width or elements is None:
         return "metadata without a group size, a known dtype or a number of elements"
     if size < 2 or elements == 0 or elements * width > MAX_SIZE:
         return "groups of one rank, or nothing to send"
     name, group = text(labels.get("Process Group Name")), text(labels.get("Process Group Description"))
     members = _members(labels, header, name, size)
+    # parts that differ as far as they are listed; no list means equal parts
+    splits = [set(re.findall(r"[0-9]+", split)) for side in SPLITS if isinstance(split := labels.get(side), str)]
     return CallMetadata(
         primitive=primitive,
         bytes=elements * width,
-        dtype=str(dtype),
+        dtype=dtype,
         group="" if group in _UNNAMED else group,
         name=name,
         size=size,
         ranks=_ends(labels, members) if primitive is P2P else members,
         seq=count(labels.get("Seq")),
         coalesced=called.endswith(_COALESCED),
-        uneven=primitive is A2A and any(_uneven(labels.get(side)) for side in SPLITS),
+        uneven=primitive is A2A and any(len(parts) > 1 for parts in splits),
     )
-
-
-def _elements(primitive: Primitive, labels: Labels) -> int | None:
-    """Elements of M: an all-gather's whole result, a receive's output, else what a rank puts in."""
-    into, out = count(labels.get("In msg nelems")), count(labels.get("Out msg nelems"))
-    if primitive is AG:
-        return out
-    return into or out if primitive in (P2P, BC) else into
-
-
-def _uneven(split: Any) -> bool:
-    """Whether an all-to-all's parts differ as far as listed; no list means equal parts."""
-    return isinstance(split, str) and len(set(re.findall(r"[0-9]+", split))) > 1
-
-
-def _width(dtype: Any) -> int | None:
-    if not isinstance(dtype, str):
-        return None
-    return 1 if dtype.startswith("Float8") else _WIDTHS.get(dtype)
 
 
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
@@ -113,7 +97,9 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
     about = header.get("distributedInfo")
     about = about if isinstance(about, dict) else {}
     found = _listed(listed, size) if isinstance(listed, str) else _ranks(listed, size)
-    found = found or _ranks(_configured(about, name), size)
+    if not found and name and isinstance(groups := about.get("pg_config"), list):
+        named = (one for one in groups if isinstance(one, dict) and text(one.get("pg_name")) == name)
+        found = _ranks(next(named, {}).get("ranks"), size)
     if found or size > MOST_MEMBERS:
         return found
     if size == count(about.get("world_size")):
@@ -140,20 +126,10 @@ def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
     return tuple(range(first, first + size * stride, stride))
 
 
-def _configured(about: Labels, name: str) -> Any:
-    several = about.get("pg_config")
-    for one in several if isinstance(several, list) else ():
-        if isinstance(one, dict) and text(one.get("pg_name")) == name and name:
-            return one.get("ranks")
-    return None
-
-
 def _ranks(listed: Any, size: int) -> tuple[int, ...]:
-    if not isinstance(listed, list) or len(listed) != size:
+    if not isinstance(listed, list) or len(listed) != size or any(count(rank) is None for rank in listed):
         return ()
-    if not all(count(rank) is not None for rank in listed) or len(set(listed)) != size:
-        return ()
-    return tuple(sorted(listed))
+    return tuple(sorted(listed)) if len(set(listed)) == size else ()
 
 
 def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:

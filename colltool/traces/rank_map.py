@@ -1,4 +1,4 @@
-"""Which fabric rank each rank of the job is, where a scheduler placed them in another order.
+"""Which fabric rank each rank of the job is, where a scheduler placed them in another order, and what a call takes there.
 
 ``block`` fills host after host and ``cyclic`` deals ranks out host by host, as Slurm's ``--distribution``. A file has a line per
 rank: a fabric rank, or a host as ``srun -l hostname`` prints it. A layout file (``colltool.layout/1``) gives its ``map``.
@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, either, given
+from colltool.base.errors import ColltoolError, either, given, printable, said, shown
+from colltool.base.files import read_text
 from colltool.base.formatting import counted
-from colltool.base.inputs import read_text
-from colltool.base.quoting import printable, shown
+from colltool.base.primitives import P2P
 from colltool.calibration.series_prices import MOST_IN_A_HOST
+from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.traces.metadata import CallMetadata
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.layout import Axes, RankGroup
 
 BLOCK, CYCLIC = "block", "cyclic"
 AnyMap = str | os.PathLike[str] | Sequence[int]
-
 _LAYOUT = re.compile(r"^(?:schema|map|groups|pattern)\s*:(?:\s|$)", re.MULTILINE)
 _LINE = re.compile(
     r"(?:(?P<rank>[0-9]{1,9}):\s+)?"
@@ -39,7 +44,18 @@ class RankMap(NamedTuple):
 
     def of(self, fabric: Fabric, world: int | None) -> RankMap:
         if self.given == CYCLIC:
-            return RankMap(CYCLIC, _dealt(fabric, world))
+            inside = _hosts(fabric)
+            fix = f"give {either(shell='a file', python='a file or a list')} of ranks or hosts, one for each rank of the job"
+            if not world:
+                raise ColltoolError("the traces do not say how many ranks the job has", argument="placed", fix=fix)
+            if world > fabric.ranks:
+                what = f"the job has {world} ranks, and {fabric.name} has {fabric.ranks}"
+                raise ColltoolError(what, argument="fabric", fix=_larger(fabric))
+            if world > inside and world % inside:
+                what = f"{world} ranks do not fill hosts of {inside} ranks: how many are on each is not known"
+                raise ColltoolError(what, argument="placed", fix=fix)
+            hosts = max(1, world // inside)
+            return RankMap(CYCLIC, tuple(rank % hosts * inside + rank // hosts for rank in range(world)))
         if self.places and world and len(self.places) not in (world, fabric.ranks):
             what = f"lists {counted(len(self.places), 'rank')}, and the job has {world}"
             raise ColltoolError(what, argument="placed", fix="give a line for each rank of the job")
@@ -150,19 +166,8 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
         yield seen.setdefault(one.host, len(seen)) * inside + slot
 
 
-def _dealt(fabric: Fabric, world: int | None) -> tuple[int, ...]:
-    inside = _hosts(fabric)
-    fix = f"give {either(shell='a file', python='a file or a list')} of ranks or hosts, one for each rank of the job"
-    if not world:
-        raise ColltoolError("the traces do not say how many ranks the job has", argument="placed", fix=fix)
-    if world > fabric.ranks:
-        fewer = f"a larger fabric, or {given('overrides', [f'{fabric.tiers[-1].name}.size=...'])}"
-        raise ColltoolError(f"the job has {world} ranks, and {fabric.name} has {fabric.ranks}", argument="fabric", fix=fewer)
-    if world > inside and world % inside:
-        what = f"{world} ranks do not fill hosts of {inside} ranks: how many are on each is not known"
-        raise ColltoolError(what, argument="placed", fix=fix)
-    hosts = max(1, world // inside)
-    return tuple(rank % hosts * inside + rank // hosts for rank in range(world))
+def _larger(fabric: Fabric) -> str:
+    return f"a larger fabric, or {given('overrides', [f'{fabric.tiers[-1].name}.size=...'])}"
 
 
 def _hosts(fabric: Fabric) -> int:
@@ -177,3 +182,79 @@ def _refused(name: str, line: int, what: str, fix: str) -> ColltoolError:
     if name:
         return ColltoolError(what, where=f"{printable(name)}:{line}", fix=fix)
     return ColltoolError(f"rank {line}: {what}", argument="placed", fix=fix)
+
+
+class ExpectedTime(NamedTuple):
+    """What a call should take; ``places`` are the group's fabric ranks, ascending, ``axes`` how they lie; ``reason`` says why
+    there is no price."""
+
+    places: tuple[int, ...] = ()
+    axes: Axes = ()
+    seconds: float | None = None
+    latency_s: float | None = None
+    algorithm: str = ""
+    tiers: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def axes_of(ranks: Sequence[int]) -> Axes:
+    """Ascending ranks as (size, stride) per axis, innermost first; empty if not evenly spaced."""
+    axes: list[tuple[int, int]] = []
+    left = list(ranks)
+    while len(left) > 1:
+        stride, size = left[1] - left[0], 2
+        while size < len(left) and left[size] - left[size - 1] == stride:
+            size += 1
+        if len(left) % size:
+            return ()
+        axes.append((size, stride))
+        left = left[::size]
+    group = RankGroup(tuple(axes))
+    return group.axes if [ranks[0] + member for member in group.members] == list(ranks) else ()
+
+
+class CallPrices:
+    """Prices of calls on one fabric, cached for groups that lie alike."""
+
+    def __init__(self, fabric: Fabric, readings: Readings, where: RankMap) -> None:
+        self._fabric, self._fares, self._map = fabric, CollectiveCostCache(fabric, readings), where
+        self._where = lru_cache(maxsize=None)(self._placed)
+
+    def of(self, call: CallMetadata) -> ExpectedTime:
+        if not call.ranks:
+            message = call.primitive is P2P
+            return ExpectedTime(reason=f"the trace does not {'name both ends' if message else 'list the ranks of the group'}")
+        where = self._where(call.ranks)
+        if where.reason:
+            return where
+        try:
+            fare = self._fares.of(call.primitive, RankGroup(where.axes), float(call.bytes))
+        except ColltoolError as error:
+            return where._replace(reason=said(error.what))
+        return ExpectedTime(where.places, where.axes, fare.each_s, fare.latency_s, fare.algorithm, fare.tiers)
+
+    def _placed(self, ranks: tuple[int, ...]) -> ExpectedTime:
+        places = self._map.place(ranks)
+        if places[-1] >= self._fabric.ranks:
+            what = f"the traces have a rank {ranks[-1]}, and {self._fabric.name} has ranks 0 to {self._fabric.ranks - 1}"
+            raise ColltoolError(what, argument="fabric", fix=_larger(self._fabric))
+        axes = axes_of(places)
+        if not axes:
+            return ExpectedTime(places, reason="the ranks of the group are not evenly spaced")
+        if _lie(self._fabric, places) != _lie(self._fabric, RankGroup(axes).members):
+            return ExpectedTime(places, axes, reason="the group does not begin where domains of the fabric do")
+        return ExpectedTime(places, axes)
+
+
+def _lie(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:
+    inside, found = 1, []
+    for tier in fabric.tiers:
+        kind = capabilities_of(tier)
+        parts, line = [one.group for one in kind.levels], 1
+        for axis in kind.axes:
+            line *= axis.size
+            parts.append(line)
+        for part in (*parts, tier.endpoints):
+            found.append(Counter(Counter(rank // (inside * part) for rank in ranks).values()))
+        inside *= tier.endpoints
+    return found

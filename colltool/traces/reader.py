@@ -11,18 +11,23 @@ import os
 import re
 import stat
 import zlib
+from array import array
 from codecs import getincrementaldecoder
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from io import BufferedReader
 from json import JSONDecoder
-from typing import IO, Any, cast
+from math import isfinite
+from typing import IO, Any, NamedTuple, cast
 
-from colltool.base.inputs import AnyPath
+from colltool.base.errors import ColltoolError, printable
+from colltool.base.files import TRACE, AnyPath, not_utf8, opened
+from colltool.traces.metadata import LABELS, Labels, is_collective
 
 EVENTS = "traceEvents"
 CHUNK = 2**20  # bytes read at once
 MOST_VALUE = 2**23  # characters of one value: a header lists devices and groups, an event is far smaller
-
 _SCAN: Callable[[str, int], tuple[Any, int]] = JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined] # its C scanner
 _BLANK = re.compile(r"[ \t\r\n]*")
 
@@ -127,17 +132,127 @@ def is_trace(path: AnyPath) -> bool:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False
         with open(path, "rb") as stream:
-            head = _unpacked(stream.read(_HEAD))
-    except (OSError, ValueError):
+            head = stream.read(_HEAD)
+        if head.startswith(b"\x1f\x8b"):
+            head = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, _HEAD)
+    except (OSError, ValueError, zlib.error):
         return False
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return bool(_MEMBER.search(text) if text.startswith(b"{") else _EVENT.match(text))
 
 
-def _unpacked(head: bytes) -> bytes:
-    if not head.startswith(b"\x1f\x8b"):
-        return head
+ID = "External id"
+STEP = "ProfilerStep#"
+_LOOKED_AT = 64  # bytes: UTF-16 has a zero among them
+_STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")  # the device's own steps before those of the host
+_HEADER = ("distributedInfo", "deviceProperties")
+
+
+class LaunchedKernel(NamedTuple):
+    """A communication kernel, times in us on the trace's own clock."""
+
+    name: str
+    device: int
+    start_us: float
+    end_us: float
+    external: Any
+    labels: Labels
+
+
+@dataclass
+class TraceEvents:
+    """One trace; ``busy``: starts and ends of compute kernels by device, ``labels``: metadata by external id."""
+
+    name: str
+    header: Labels = field(default_factory=dict)
+    launched: list[LaunchedKernel] = field(default_factory=list)
+    labels: dict[Any, Labels] = field(default_factory=dict)
+    busy: dict[int, tuple[array[float], array[float]]] = field(
+        default_factory=lambda: defaultdict(lambda: (array("d"), array("d")))
+    )
+    annotated: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    left_out: Counter[str] = field(default_factory=Counter)
+    kernels: int = 0
+    first_us: float = float("inf")
+    last_us: float = float("-inf")
+    broken: bool = False
+
+    @property
+    def steps(self) -> list[tuple[float, float]]:
+        kind = next((one for one in _STEP_KINDS if self.annotated.get(one)), "")
+        return sorted(self.annotated[kind]) if kind else []
+
+    def take(self, event: Any) -> None:
+        if not isinstance(event, dict) or event.get("ph") != "X":
+            return
+        kind, name = event.get("cat"), event.get("name")
+        if not isinstance(name, str) or not isinstance(kind, str):
+            return
+        if kind.lower() == "kernel":
+            self._kernel(name, event)
+        elif name == "record_param_comms":
+            args = _args(event)
+            if isinstance(args.get(ID), int | str):
+                self.labels[args[ID]] = _labels(args)
+        elif name.startswith(STEP) and kind in _STEP_KINDS and (times := _times(event)):
+            self.annotated[kind].append(times)
+
+    def _kernel(self, name: str, event: Labels) -> None:
+        self.kernels += 1
+        times, args = _times(event), _args(event)
+        if times is None:
+            self.left_out["kernels without a time or a duration"] += 1
+            return
+        start, end = times
+        device = of if isinstance(of := args.get("device", event.get("pid")), int) else 0
+        self.first_us, self.last_us = min(self.first_us, start), max(self.last_us, end)
+        if is_collective(name):
+            external = known if isinstance(known := args.get(ID), int | str) else None
+            self.launched.append(LaunchedKernel(name, device, start, end, external, _labels(args)))
+        else:
+            starts, ends = self.busy[device]
+            starts.append(start)
+            ends.append(end)
+
+
+def collect(path: AnyPath) -> TraceEvents:
+    """Read one trace, plain or gzipped."""
+    with opened(path, TRACE) as (stream, name):
+        head = stream.peek(_LOOKED_AT)[:_LOOKED_AT]
+        if b"\0" in head and not head.startswith(b"\x1f\x8b"):
+            raise not_utf8(head, printable(name), printable(name))
+        found, reader, events = TraceEvents(name), Reader(stream), 0
+        try:
+            for key, value in reader.members():
+                if key == EVENTS:
+                    events += 1
+                    found.take(value)
+                elif key in _HEADER:
+                    found.header[key] = value
+        except NotJson:
+            events = 0
+    if not events:
+        fix = "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, as it is or gzipped"
+        raise ColltoolError(f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix)
+    found.broken = reader.broken
+    return found
+
+
+def _args(event: Labels) -> Labels:
+    args = event.get("args")
+    return args if isinstance(args, dict) else {}
+
+
+def _labels(args: Labels) -> Labels:
+    return {key: args[key] for key in LABELS if key in args}
+
+
+def _times(event: Labels) -> tuple[float, float] | None:
+    start, lasts = event.get("ts"), event.get("dur")
+    if not isinstance(start, int | float) or not isinstance(lasts, int | float):
+        return None
     try:
-        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, _HEAD)
-    except zlib.error:
-        return b""
+        begin, end = float(start), float(start) + float(lasts)
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
+    return (begin, end) if isfinite(begin) and isfinite(end) and end > begin else None

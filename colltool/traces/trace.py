@@ -6,19 +6,17 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
+from colltool.base.errors import printable
+from colltool.base.files import AnyPath
 from colltool.base.formatting import counted
-from colltool.base.inputs import AnyPath
 from colltool.base.primitives import SHORT
-from colltool.base.quoting import printable
 from colltool.definitions.field_types import MAX_LISTED
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.traces.calls import RankTrace
-from colltool.traces.cross_rank_merge import MergedCall, left_out, merged_calls, read_traces, world_of
+from colltool.traces.calls import MergedCall, RankTrace, left_out, merged_calls, read_traces, world_of
 from colltool.traces.links import wires_of
-from colltool.traces.mapping import CallPrices
 from colltool.traces.measurements import judged
-from colltool.traces.rank_map import AnyMap, load_map
+from colltool.traces.rank_map import AnyMap, CallPrices, load_map
 from colltool.traces.results import CallTotal, TraceComparison, TracedCall, TraceFile
 
 
@@ -88,39 +86,32 @@ def _totals(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: 
     for call in calls:
         kind = (call.group, call.group_size, call.axes, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
         alike[kind].append(call)
-    steps = [max(1, one.steps) for one in traces]
-    totals = [_total(several, window_s, steps) for several in alike.values()]
+    totals = []
+    for several in alike.values():
+        first, made = several[0], Counter(trace for call in several for trace in call.inside)
+        total = CallTotal(
+            group=first.group,
+            group_size=first.group_size,
+            axes=first.axes,
+            primitive=first.primitive,
+            bytes=first.bytes,
+            dtype=first.dtype,
+            coalesced=first.coalesced,
+            kernel=", ".join(sorted({call.kernel for call in several if call.kernel})),
+            calls=len(several),
+            each_s=median(call.measured_s for call in several),
+            bound=any(call.bound for call in several),
+            total_s=sum(call.measured_s for call in several),
+            exposed_s=sum(call.exposed_s for call in several),
+            expected_s=first.expected_s,
+            runs=first.runs,
+            tiers=first.tiers,
+            reason=first.reason,
+            share=sum(call.measured_s * len(call.inside) for call in several) / window_s if window_s else 0.0,
+            a_step=max((number / max(1, traces[trace].steps) for trace, number in made.items()), default=0.0),
+        )
+        totals.append(total)
     return tuple(sorted(totals, key=lambda one: (-one.share, -one.total_s, one.primitive, one.bytes)))
-
-
-def _total(calls: Sequence[TracedCall], window_s: float, steps: Sequence[int]) -> CallTotal:
-    first = calls[0]
-    return CallTotal(
-        group=first.group,
-        group_size=first.group_size,
-        axes=first.axes,
-        primitive=first.primitive,
-        bytes=first.bytes,
-        dtype=first.dtype,
-        coalesced=first.coalesced,
-        kernel=", ".join(sorted({call.kernel for call in calls if call.kernel})),
-        calls=len(calls),
-        each_s=median(call.measured_s for call in calls),
-        bound=any(call.bound for call in calls),
-        total_s=sum(call.measured_s for call in calls),
-        exposed_s=sum(call.exposed_s for call in calls),
-        expected_s=first.expected_s,
-        runs=first.runs,
-        tiers=first.tiers,
-        reason=first.reason,
-        share=sum(call.measured_s * len(call.inside) for call in calls) / window_s if window_s else 0.0,
-        a_step=_a_step(calls, steps),
-    )
-
-
-def _a_step(calls: Sequence[TracedCall], steps: Sequence[int]) -> float:
-    made = Counter(trace for call in calls for trace in call.inside)
-    return max((number / steps[trace] for trace, number in made.items()), default=0.0)
 
 
 def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:

@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.definitions.source_map import KeyPath
+from colltool.definitions.source import KeyPath
 from colltool.training.layout import cut, strides
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig, ends_as_layers

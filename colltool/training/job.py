@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.inputs import read_text
+from colltool.base.errors import ColltoolError, given, nearest, printable, shown
+from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
-from colltool.base.quoting import printable, shown
-from colltool.definitions.overrides import Overrides, Shorthand
-from colltool.definitions.reader import Reading, read
-from colltool.definitions.source_map import KeyPath
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read
+from colltool.definitions.source import KeyPath
 from colltool.fabric.load import SUFFIX, exists
 from colltool.training.constraint_violations import Violation, constraint_violations
 from colltool.training.files.job import JobFile

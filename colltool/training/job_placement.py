@@ -8,7 +8,7 @@ from pathlib import Path
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, format_time, percent
-from colltool.definitions.source_map import KeyPath
+from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.training.constraint_violations import Violation

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
-from colltool.definitions.source_map import KeyPath
+from colltool.definitions.source import KeyPath
 from colltool.training.calls import Call
 from colltool.training.compute import StageTimes, stage_times
 from colltool.training.files.schema import written

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.primitives import A2A, P2P
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import flat_group, place, tier_group
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import PricedSchedule, in_strides
 from colltool.training.layout import RankGroup, strides

@@ -7,9 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from colltool.base.errors import ColltoolError, ManyErrors, problems_of
-from colltool.base.inputs import read_text
-from colltool.base.quoting import printable
+from colltool.base.errors import ColltoolError, ManyErrors, printable, problems_of
+from colltool.base.files import read_text
 from colltool.definitions.field_types import Part
 from colltool.definitions.reader import read
 from colltool.fabric.load import SUFFIX, exists

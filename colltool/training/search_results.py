@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.quoting import shown
+from colltool.base.errors import ColltoolError, given, nearest, shown
+from colltool.base.formatting import parse_count
 from colltool.base.result import Result
-from colltool.base.units import parse_count
 from colltool.training.files.schema import Recompute, Schedule, ShardMode, written
 from colltool.training.job import Job
 from colltool.training.parallel_config import ParallelConfig

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, given, option_of
+from colltool.base.errors import ColltoolError, given, options_of
 from colltool.training.constraint_violations import Violation, constraint_violations
 from colltool.training.files.job import ShardFile
 from colltool.training.invalid_overlap import possible_overlap
@@ -59,7 +59,7 @@ class Space:
             ways = {name: len({getattr(one, name) for one in found}) for name in free}
             most = sorted(free, key=lambda name: -ways[name])[:2]
             keep = {name: getattr(found[0], name) for name in most}
-            said = given("keep", keep, text=f" {option_of('keep')} ".join(f"{name}={value}" for name, value in keep.items()))
+            said = given("keep", keep, text=f" {options_of('keep')[-1]} ".join(f"{name}={value}" for name, value in keep.items()))
             what = f"more than {MOST_SIZES:,} combinations of sizes fill {self.ranks} ranks"
             raise ColltoolError(what, argument="keep", fix=f"say some of them, such as {said}")
         return found

@@ -1,30 +1,27 @@
-"""One schedule, executed: what was counted, and what that says of its formula."""
+"""One schedule, executed: what was counted, what that takes in seconds, and what it says of its formula."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.composed import natural_order
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, Status
-from colltool.base.cost import Pipeline, total_n_alpha, total_n_beta
-from colltool.base.primitives import A2A
+from colltool.base.primitives import A2A, Pipeline, totals
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
-from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import compose
-from colltool.schedules.executor import Outcome, run
-from colltool.schedules.lattice_links import LatticeLinks
-from colltool.schedules.links import Floats
-from colltool.schedules.network import Network, Tiers, links_of
+from colltool.schedules.executor import Network, Outcome, Tiers, joined, run
+from colltool.schedules.links import Floats, LatticeLinks, LevelBoundary, links_of, tier_of
 from colltool.schedules.program import Program, Step, maker
 from colltool.schedules.trace import Trace, Vectors, traced, traced_by_hops
-from colltool.verification.on_links import TimedLinks
-from colltool.verification.results import COUNTS_ONLY, Verdict
 
+Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
+COUNTS_ONLY: Verdict = "counts only"
 _SAME, _SAME_TIME, _CLOSE = 1e-9, 1e-6, 0.01
-Timed = tuple[Verdict, str, tuple[float, float] | None]  # verdict, remark, (price, executed) seconds
 
 
 class Counts(NamedTuple):
@@ -44,6 +41,46 @@ class Seconds(NamedTuple):
         return self.alpha_s + self.carried_s
 
 
+class TimedLinks(Network):
+    """Seconds per byte of M on the ports, links and uplinks of every tier that a group spans; uplinks are those of its members.
+
+    Contention is left out, oversubscription counts. Written from the fabric, not from prices: it is what prices are held against.
+
+    Args:
+        placed: a packed group; ranks are its members, innermost tier fastest.
+        groups: one for each tier it spans, as the phases of a composition see them.
+        nodes: members and, on a single tier, the servers or padding after them.
+    """
+
+    def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int) -> None:
+        self.alpha_s, tiers = 0.0, []
+        for k, span in enumerate(placed.spans):
+            tier, inside, rate = capabilities_of(span.tier), span.ranks_inside, span.tier.bandwidth * span.tier.ports
+            boundaries = []
+            for below, above in pairwise(tier.classes):
+                members = span.occupancy.members(below.group)
+                uplinks = members * inside * span.occupancy.ports(below.group) * rate / above.oversubscription
+                boundaries.append(LevelBoundary(below.name, members, uplinks))
+            endpoints = -(-nodes // inside) if k == len(placed.spans) - 1 else span.endpoints
+            tiers.append(links_of(tier.joined_by, nodes, inside, endpoints, "", rate, axes=groups[k].axes if groups else (),
+                                  alphas_s=[one.alpha_s for one in tier.classes], boundaries=boundaries))  # fmt: skip
+        super().__init__(*tiers)
+
+    def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
+        """Adds the longest latency of every step to ``alpha_s``."""
+        super().carry(batch, chunk_bytes)
+        src, dst, _ = joined(batch)
+        on, latest = tier_of(self.tiers, src, dst), 0.0
+        for number, tier in enumerate(self.tiers):
+            if (here := on == number).any():
+                alpha_s, links = tier.latency(src[here], dst[here])
+                latest = max(latest, float(alpha_s[links.argmax()]))
+        self.alpha_s += latest
+
+    def seconds(self, program: Program, size: float) -> Seconds:
+        return Seconds(self.alpha_s, (self.busiest if program.streamed else self.peak) * size, self.busiest * size)
+
+
 class Execution(NamedTuple):
     outcome: Outcome
     counts: Counts
@@ -51,32 +88,34 @@ class Execution(NamedTuple):
     streamed: bool
 
 
-def flat(row: Algorithm, group: Group, segments: int) -> Execution:
-    """Run a registered algorithm's schedule on ports, or on the links of its lattice or full mesh."""
-    program, network = _ready(row, group, segments)
-    outcome = run(program, network.carry)
-    hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
-    load = network.busiest if program.streamed else network.peak
-    return Execution(outcome, Counts(hops, load), network.busiest, program.streamed)
-
-
-def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
-    program, network = _ready(row, group, segments)
-    if isinstance(network.links, LatticeLinks) and program.primitive is A2A:
-        return traced_by_hops(program, network.links, vectors)
-    return traced(program, network, vectors)
-
-
-def _ready(row: Algorithm, group: Group, segments: int) -> tuple[Program, Network]:
+def _program(row: Algorithm, group: Group, segments: int) -> Program:
     make = maker(row.primitive, row.name)
     assert make is not None  # the caller asked first
-    program = make(group, segments)
-    return program, network_for(group, program.servers)
+    return make(group, segments)
 
 
 def network_for(group: Group, servers: int = 0) -> Network:
     """The links of a lattice or full mesh, else a port for every rank and server."""
-    return Network(links_of(group.joined_by, group.ranks + servers, group.axes))
+    return Network(links_of(group.joined_by, group.ranks + servers, axes=group.axes))
+
+
+def flat(row: Algorithm, group: Group, segments: int) -> Execution:
+    """Run a registered algorithm's schedule on ports, or on the links of its lattice or full mesh."""
+    program = _program(row, group, segments)
+    network = network_for(group, program.servers)
+    outcome = run(program, network.carry)
+    hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
+    counts = Counts(hops, network.busiest if program.streamed else network.peak)
+    return Execution(outcome, counts, network.busiest, program.streamed)
+
+
+def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
+    program = _program(row, group, segments)
+    network = network_for(group, program.servers)
+    (links,) = network.tiers
+    if isinstance(links, LatticeLinks) and program.primitive is A2A:
+        return traced_by_hops(program, links, vectors)
+    return traced(program, network, vectors)
 
 
 def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel, execution: Execution, *, size: float,
@@ -85,55 +124,43 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
 
     Where all pairs are alike they follow from the counts; else every message is put on its links.
     """
-    alone = len(placed.spans) == 1
-    met = _met(placed) if alone else ()
-    if row.in_switch and any(one.oversubscription > 1 for one in met):
+    inner, *outer = placed.spans
+    classes = capabilities_of(inner.tier).classes
+    met = classes[: 1 + sum(inner.occupancy.members(one.group) < inner.endpoints for one in classes[:-1])]  # by some pair
+    if not outer and row.in_switch and any(one.oversubscription > 1 for one in met):
         return "seconds are not compared: traffic between reducing switches over oversubscribed uplinks is not executed"
-    if alone and (row.in_switch or len(met) == 1):
+    if not outer and (row.in_switch or len(met) == 1):
         first = costed.parts[0].cost
         carried = execution.counts.n_beta * size / first.bandwidth_Bps
         return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
-    if not alone and any(capabilities_of(span.tier).axes for span in placed.spans):
+    if outer and any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
-    make = maker(row.primitive, row.name)
-    assert make is not None
-    program = make(group, segments)
+    program = _program(row, group, segments)
     timed_links = TimedLinks(placed, [], program.nodes)
     run(program, timed_links.carry)
-    return _seconds(timed_links, program, size)
-
-
-def _met(placed: PlacedGroup) -> tuple[DistanceClass, ...]:
-    """The distance classes that the group's pairs fall in."""
-    (span,) = placed.spans
-    classes = capabilities_of(span.tier).classes
-    return classes[: 1 + sum(span.occupancy.members(one.group) < span.endpoints for one in classes[:-1])]
-
-
-def _seconds(timed_links: TimedLinks, program: Program, size: float) -> Seconds:
-    carried = timed_links.busiest if program.streamed else timed_links.peak
-    return Seconds(timed_links.alpha_s, carried * size, timed_links.busiest * size)
+    return timed_links.seconds(program, size)
 
 
 def formula(row: Algorithm, group: Group, segments: int) -> Counts:
     """By the registered formula, a pipelined one at P segments."""
     schedule = row.schedule(group)
     if all(terms.fill is None for terms in schedule):
-        return Counts(total_n_alpha(schedule), total_n_beta(schedule))
+        return Counts(*totals(schedule))
     (terms,) = schedule
     return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
 
 
-class Composed(NamedTuple):
-    """A composition, executed."""
-
-    outcome: Outcome
-    tiers: list[tuple[Counts, Counts]]  # of each, innermost first: (by formula, executed)
-    seconds: Seconds
+def _cut(pipeline: Pipeline, segments: int) -> Counts:
+    return Counts(*map(float, pipeline.counts(segments)))
 
 
-def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, size: float) -> Composed:
-    """Run a composition; ValueError where a phase has no schedule over endpoints alone."""
+def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings,
+             size: float) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds]:  # fmt: skip
+    """Run a composition; for each tier, innermost first, what its formulas say and what was counted.
+
+    Raises:
+        ValueError: a phase has no schedule over endpoints alone.
+    """
     program, network = _on_tiers(placed, costed, segments, readings)
     timed_links = TimedLinks(placed, network.groups, program.nodes)
 
@@ -141,39 +168,26 @@ def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Re
         network.carry(batch, chunk_bytes)
         timed_links.carry(batch, chunk_bytes)
 
-    outcome = run(program, carry)
-    formulas = [_sum(parts, segments) for parts in _of_tiers(placed, costed)]
-    executed = [Counts(float(tier.hops), tier.peak) for tier in network.tiers]
-    return Composed(outcome, list(zip(formulas, executed, strict=True)), _seconds(timed_links, program, size))
+    outcome, counts = run(program, carry), []
+    for span, one in zip(placed.spans, network.networks, strict=True):
+        n_alpha = n_beta = 0.0
+        for part in (part for part in costed.parts if part.cost.tier == span.tier.name):
+            own = _cut(part.pipeline, segments) if part.pipeline else part.cost
+            n_alpha, n_beta = n_alpha + own.n_alpha, n_beta + own.n_beta * part.payload
+        counts.append((Counts(n_alpha, n_beta), Counts(float(one.hops), one.peak)))
+    return outcome, counts, timed_links.seconds(program, size)
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
     return traced(*_on_tiers(placed, costed, segments, readings), vectors)
 
 
-def _of_tiers(placed: PlacedGroup, costed: CostModel) -> list[list[CostTerm]]:
-    return [[part for part in costed.parts if part.cost.tier == span.tier.name] for span in placed.spans]
-
-
 def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
     groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
-    choices = [parts[0].algorithm for parts in _of_tiers(placed, costed)]  # by the name in the tier's first phase
+    first = {part.cost.tier: part.algorithm for part in reversed(costed.parts)}  # by the name in the tier's first phase
+    choices = [first[span.tier.name] for span in placed.spans]
     order = natural_order(costed.primitive) or "inner-first"
     return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
-
-
-def _sum(parts: Sequence[CostTerm], segments: int) -> Counts:
-    n_alpha = n_beta = 0.0
-    for part in parts:
-        alpha, beta = part.cost.n_alpha, part.cost.n_beta
-        if part.pipeline:
-            alpha, beta = _cut(part.pipeline, segments)
-        n_alpha, n_beta = n_alpha + alpha, n_beta + beta * part.payload
-    return Counts(n_alpha, n_beta)
-
-
-def _cut(pipeline: Pipeline, segments: int) -> Counts:
-    return Counts(*map(float, pipeline.counts(segments)))
 
 
 def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[Verdict, str]:
@@ -193,7 +207,8 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
     return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
 
 
-def timed(verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str, size: float) -> Timed:
+def timed(verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str,
+          size: float) -> tuple[Verdict, str, tuple[float, float] | None]:  # fmt: skip
     """The verdict with the seconds in view, a remark on them, and (price, executed).
 
     Counts alone prove no price. A price below what the busiest port, link or uplink takes is a mismatch, whatever the counts;

@@ -18,18 +18,17 @@ from colltool.algorithms.composed import compositions, find_composition, natural
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
-from colltool.base.cost import AllPeers, Pair, Peers, Ring, Switch
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import AllPeers, Pair, Peers, Primitive, Ring, Switch
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, SlowRank
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import under_protocols
 from colltool.estimate.candidates import Candidates, candidates_for
 from colltool.estimate.cost_model import CostModel, CostTerm
-from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, flat_group, tier_group
-from colltool.estimate.hierarchical_candidates import counterpart
+from colltool.estimate.hierarchical import counterpart
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import parts_of
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.protocols import under_protocols
 from colltool.fabric.model import Fabric
 from colltool.schedules.program import effort, maker
 from colltool.verification.executed import network_for

@@ -1,33 +1,81 @@
 """``verify``: execute every algorithm's schedule and hold its formula against what was counted."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, algorithms, find, on_request, parse_choice
 from colltool.base.errors import ColltoolError, given, said
 from colltool.base.primitives import Primitive
-from colltool.estimate.algorithm_estimate import titled
+from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.group_spec import AnyGroup
 from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import hierarchical_candidates
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import cost_flat
-from colltool.estimate.placement import count_within
+from colltool.estimate.placement import AnyGroup, GroupPlacement, count_within
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
+from colltool.schedules.executor import Outcome
 from colltool.schedules.program import effort, maker
-from colltool.schedules.trace import Vectors
-from colltool.verification.executed import Counts, composed, composed_trace, flat, flat_trace, formula, judge, seconds, timed
-from colltool.verification.results import VERDICTS, Verification, Verified
+from colltool.schedules.trace import Trace, Vectors
+from colltool.verification.executed import (
+    VERDICTS,
+    Counts,
+    Seconds,
+    Verdict,
+    composed,
+    composed_trace,
+    flat,
+    flat_trace,
+    formula,
+    judge,
+    seconds,
+    timed,
+)
 
 SEGMENTS, TRACED_SEGMENTS = 16, 2
 _QUICK = 512  # ranks whose proofs take seconds
 MOST_MESSAGES = 40_000_000  # beyond it a schedule takes minutes and gigabytes; its formula says nothing new there
 MOST_TRACED = 8  # ranks whose steps fit on a page
+
+
+class Verified(NamedTuple):
+    """One algorithm, executed; pairs are (formula or price, executed)."""
+
+    primitive: Primitive
+    algorithm: str
+    fabric: str
+    group: GroupPlacement
+    verdict: Verdict
+    n_alpha: tuple[float, float]
+    n_beta: tuple[float, float]
+    post_condition: bool
+    note: str
+    time_s: tuple[float, float] | None = None  # without the launch overhead; None: only counts compare, and the note says why
+    spec: str = ""  # as ``--algorithm`` takes it
+    trace: Trace | None = None  # every step, where asked for
+
+    @property
+    def ranks(self) -> int:
+        return self.group.ranks
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verification(Result):
+    """Every algorithm that was executed, and those that were not, with the reason."""
+
+    subject: ClassVar[str] = "verify"
+    results: tuple[Verified, ...]
+    skipped: tuple[Infeasible, ...]
+    overrides: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return all(one.verdict != "mismatch" for one in self.results)
 
 
 class _GroupRun(NamedTuple):
@@ -68,10 +116,14 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
         lengths = " and ".join(map(str, sorted({len(one) for one in vectors})))
         what = f"{len(vectors)} vectors of {lengths} values for {placed.ranks} ranks"
         raise ColltoolError(what, argument="values", fix="one vector for each rank, all of the same length")
-    _check_names(primitives, names)
-    run = _GroupRun(
-        placed, *flat_group(placed, readings), readings=readings, size=size, segments=segments, trace=trace, vectors=vectors
-    )
+    known = {row.name for primitive in primitives for row in algorithms(primitive)}
+    known |= {row.name for row in on_request() if row.primitive in primitives}
+    known |= {row.name for primitive in primitives for row in compositions(primitive)}
+    for base in (parse_choice(name).base for name in names):
+        if base not in known:
+            find(primitives[0], base, [row.name for row in compositions(primitives[0])])
+    seen, reach = flat_group(placed, readings)
+    run = _GroupRun(placed, seen, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors)
     found = [one for primitive in primitives for one in _each(run, primitive, names)]
     done = tuple(one for one in found if isinstance(one, Verified))
     skipped = tuple(one for one in found if isinstance(one, Infeasible))
@@ -81,42 +133,23 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
     return Verification(done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides)
 
 
-def _check_names(primitives: Sequence[Primitive], names: Sequence[str]) -> None:
-    for name in names:
-        base = parse_choice(name).base
-        known = [row.name for p in primitives for row in [*algorithms(p), *on_request()] if row.primitive is p] + [
-            row.name for p in primitives for row in compositions(p)
-        ]
-        if base not in known:
-            find(primitives[0], base, [row.name for row in compositions(primitives[0])])
-
-
 def _each(run: _GroupRun, primitive: Primitive, names: Sequence[str]) -> Iterator[Verified | Infeasible]:
-    placed, readings, segments = run.placed, run.readings, run.segments
-    for row, seen in _rows(primitive, run.group, names):
-        reason = row.why_not(seen) or _why_skip(row, seen, segments, placed)
-        if reason:
-            yield Infeasible(_called(row.chosen(seen).spec, primitive), reason)
-        else:
-            yield _flat(row, run._replace(group=seen))
-    for bench in hierarchical_candidates(placed, primitive, readings):
-        chosen = [one.tiers for one in map(parse_choice, names) if one.base == bench.row.name]
-        for tiers in chosen if names else [()]:
+    """All that can run or, if any are named, those."""
+    chosen = list(map(parse_choice, names))
+    for row in [*algorithms(primitive), *(row for row in on_request() if row.primitive is primitive)]:
+        groups = [row.on(run.group, choice) for choice in chosen if choice.base == row.name]
+        if not names and not row.counts and row.why_not(run.group) is None:
+            groups = [run.group]
+        for seen in groups:
+            reason = row.why_not(seen) or _why_skip(row, seen, run.segments, run.placed)
+            yield _skipped(row.chosen(seen).spec, primitive, reason) if reason else _flat(row, run._replace(group=seen))
+    for bench in hierarchical_candidates(run.placed, primitive, run.readings):
+        for tiers in [one.tiers for one in chosen if one.base == bench.row.name] if names else [()]:
             yield _composed(run, bench.named(tiers) if tiers else bench.usual())
 
 
-def _rows(primitive: Primitive, group: Group, names: Sequence[str]) -> Iterator[tuple[Algorithm, Group]]:
-    """What to execute: all that can run or, if any are named, those; each with the group as it sees it."""
-    for row in [*algorithms(primitive), *(row for row in on_request() if row.primitive is primitive)]:
-        for choice in map(parse_choice, names):
-            if choice.base == row.name:
-                yield row, row.on(group, choice)
-        if not names and not row.counts and row.why_not(group) is None:
-            yield row, group
-
-
-def _called(name: str, primitive: Primitive) -> str:
-    return f"{name} ({primitive.spoken})"
+def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
+    return Infeasible(f"{name} ({primitive.spoken})", reason)
 
 
 def _why_skip(row: Algorithm, group: Group, segments: int, placed: PlacedGroup) -> str:
@@ -140,57 +173,48 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
 
 
 def _flat(row: Algorithm, run: _GroupRun) -> Verified:
-    placed, group, reach, readings, size, segments, trace, vectors = run
-    execution, wanted = flat(row, group, segments), formula(row, group, segments)
-    verdict, note = judge(row.status_on(group), wanted, execution.counts, execution.busiest, streamed=execution.streamed)
-    if not execution.outcome.holds:
-        verdict, note = "mismatch", execution.outcome.problem
-    notes = [f"{segments} segments"] if _pipelined(row, group) else []
-    costed = cost_flat(row, group, reach, readings)
-    took = seconds(row, group, placed, costed, execution, size=size, segments=segments)
-    verdict, more, time = timed(verdict, placed, costed, took, size)
-    return Verified(
-        primitive=row.primitive,
-        algorithm=titled(row.chosen(group)),
-        fabric=placed.fabric.name,
-        group=placed.placement,
-        verdict=verdict,
-        n_alpha=(wanted.n_alpha, execution.counts.n_alpha),
-        n_beta=(wanted.n_beta, execution.counts.n_beta),
-        post_condition=execution.outcome.holds,
-        note="; ".join(filter(None, [*notes, note, more])),
-        time_s=time,
-        spec=row.chosen(group).spec,
-        trace=flat_trace(row, group, segments, vectors) if trace else None,
-    )
+    group, segments = run.group, run.segments
+    done, wanted = flat(row, group, segments), formula(row, group, segments)
+    judged = judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
+    costed = cost_flat(row, group, run.reach, run.readings)
+    took = seconds(row, group, run.placed, costed, done, size=run.size, segments=segments)
+    trace = flat_trace(row, group, segments, run.vectors) if run.trace else None
+    first = f"{segments} segments" if _pipelined(row, group) else ""
+    return _verified(run, costed, judged, [(wanted, done.counts)], done.outcome, took, first=first, trace=trace)
 
 
 def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
     """A composition: the worst tier's verdict, the counts added up over the tiers."""
-    placed, segments, readings, size = run.placed, run.segments, run.readings, run.size
+    placed, segments, readings = run.placed, run.segments, run.readings
     if placed.ranks**2 > MOST_MESSAGES:
-        return Infeasible(_called(costed.title, costed.primitive), f"{placed.ranks} ranks are too many to execute")
+        return _skipped(costed.title, costed.primitive, f"{placed.ranks} ranks are too many to execute")
     try:
-        outcome, tiers, took = composed(placed, costed, segments, readings, size)
+        outcome, tiers, took = composed(placed, costed, segments, readings, run.size)
     except ValueError as error:
-        return Infeasible(_called(costed.title, costed.primitive), str(error))
+        return _skipped(costed.title, costed.primitive, str(error))
     verdicts = [judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers]
-    verdict, note = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
-    if not outcome.holds:
-        verdict, note = "mismatch", outcome.problem
-    verdict, more, time = timed(verdict, placed, costed, took, size)
+    trace = composed_trace(placed, costed, segments, readings, run.vectors) if run.trace else None
+    judged = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
+    return _verified(run, costed, judged, tiers, outcome, took, first="", trace=trace)
+
+
+def _verified(run: _GroupRun, costed: CostModel, judged: tuple[Verdict, str], tiers: list[tuple[Counts, Counts]],
+              outcome: Outcome, took: Seconds | str, *, first: str, trace: Trace | None) -> Verified:  # fmt: skip
+    """The row of an execution whose counts, tier by tier, were judged."""
+    verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
+    verdict, more, time = timed(verdict, run.placed, costed, took, run.size)
     wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
     return Verified(
         primitive=costed.primitive,
         algorithm=costed.title,
-        fabric=placed.fabric.name,
-        group=placed.placement,
+        fabric=run.placed.fabric.name,
+        group=run.placed.placement,
         verdict=verdict,
         n_alpha=(wanted.n_alpha, counted.n_alpha),
         n_beta=(wanted.n_beta, counted.n_beta),
         post_condition=outcome.holds,
-        note="; ".join(filter(None, [note, more])),
+        note="; ".join(filter(None, [first, note, more])),
         time_s=time,
         spec=costed.choice.spec,
-        trace=composed_trace(placed, costed, segments, readings, run.vectors) if run.trace else None,
+        trace=trace,
     )

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import colltool
-from colltool.algorithms import references
+from colltool.algorithms import registry
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.registry import Algorithm, every_algorithm, on_request
 from colltool.estimate.explain import explain
 
 PACKAGE = Path(colltool.__file__).parent
 ROWS: list[Algorithm | Composition] = [*every_algorithm(), *every_composition(), *on_request()]
-NAMES = {name: text for name, text in vars(references).items() if name.isupper()}
+NAMES = {name: text for name, text in vars(registry).items() if name.isupper() and isinstance(text, str)}
 WITH_DOCTESTS = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
     for path in sorted(PACKAGE.rglob("*.py"))

@@ -12,10 +12,22 @@ import pytest
 import colltool.algorithms as filled
 from colltool.algorithms.composed import every_composition
 from colltool.algorithms.group import Axis, Group, Topology
-from colltool.algorithms.lattice_paths import busiest_link
+from colltool.algorithms.lattice import busiest_link
 from colltool.algorithms.registry import algorithms, every_algorithm, find
-from colltool.base.cost import Rounds, Terms, total_n_alpha, total_n_beta
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, least_n_beta
+from colltool.base.primitives import (
+    A2A,
+    AG,
+    AR,
+    BC,
+    P2P,
+    REDUCE,
+    RS,
+    Primitive,
+    Rounds,
+    Terms,
+    least_n_beta,
+    totals,
+)
 
 assert filled
 
@@ -45,7 +57,7 @@ def counts(primitive: Primitive, name: str, group: Group) -> tuple[float, float]
     row = find(primitive, name)
     assert row.why_not(group) is None
     schedule = row.schedule(group)
-    return total_n_alpha(schedule), total_n_beta(schedule)
+    return totals(schedule)
 
 
 # --- any-to-any fabrics -------------------------------------------------------------------------------------------------

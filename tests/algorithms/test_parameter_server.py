@@ -13,9 +13,8 @@ import colltool
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import algorithms, on_request
-from colltool.base.cost import totals
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AR
+from colltool.base.primitives import AR, totals
 from colltool.schedules.executor import run
 from colltool.schedules.program import maker
 from tests.wiring import Ports

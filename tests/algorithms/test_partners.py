@@ -11,7 +11,7 @@ import colltool
 import colltool.algorithms
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import every_algorithm, find
-from colltool.algorithms.routes import most_partners
+from colltool.algorithms.rooted import most_partners
 from colltool.base.primitives import AR, BC, Primitive
 from colltool.render.dispatch import document, rendered
 from colltool.schedules.program import maker

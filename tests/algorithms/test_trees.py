@@ -6,7 +6,7 @@ from math import ceil, log2
 
 import pytest
 
-from colltool.algorithms.routes import double_tree, edges_leaving, trees_under_one_root
+from colltool.algorithms.rooted import double_tree, edges_leaving, trees_under_one_root
 from colltool.schedules.rooted import two_trees, two_trees_under_one_root
 
 COUNTS = range(2, 131)

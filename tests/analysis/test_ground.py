@@ -13,7 +13,7 @@ from colltool.analysis.basis import PriceBasis, basis_differences, basis_of, mod
 from colltool.analysis.outcomes import SAME
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 from colltool.render.dispatch import document, rendered
 from colltool.render.grounds import ground_lines
 from colltool.render.views.compare import verdict

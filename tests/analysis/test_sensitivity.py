@@ -12,8 +12,7 @@ from colltool.analysis.benchmark_command import experiment
 from colltool.analysis.sensitivity import MOST_DRAWN, affordable, draws
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import AR
-from colltool.fabric.parameter_ranges import USUAL, numbers_of, parameter_ranges
-from colltool.fabric.variants import with_values
+from colltool.fabric.variants import USUAL, numbers_of, parameter_ranges, with_values
 from colltool.render.dispatch import rendered
 
 WIDE = ["eta.beta=0.4:1", "alpha=4x"]

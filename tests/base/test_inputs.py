@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from colltool.base.errors import ColltoolError
-from colltool.base.inputs import BOUNDS, Kind, not_utf8, read_bytes, read_text
+from colltool.base.files import BOUNDS, Kind, not_utf8, read_bytes, read_text
 
 KINDS = list(BOUNDS)
 

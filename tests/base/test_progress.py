@@ -6,7 +6,7 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.base.progress import followed, watched
+from colltool.base.result import followed, watched
 
 
 class Heard(list[tuple[int, int]]):

@@ -20,8 +20,13 @@ from colltool.base.formatting import (
     format_rate,
     format_size,
     format_time,
+    parse_count,
+    parse_energy,
+    parse_length,
+    parse_rate,
+    parse_size,
+    parse_time,
 )
-from colltool.base.units import parse_count, parse_energy, parse_length, parse_rate, parse_size, parse_time
 
 BITS = "a size is in bytes, not bits: write 1B if that is what you mean"
 BARE_M = "write 1MB (10^n bytes), or 1MiB (2^n: what nccl-tests means by 1M)"
@@ -238,7 +243,7 @@ def test_what_is_no_count(value, shell: str, python: str) -> None:  # type: igno
     [("989TFLOP/s", 989e12), ("2.5PFLOP/s", 2.5e15), ("312 TFLOPS", 312e12), (1e12, 1e12), ("1e3GFLOP/s", 1e12)],
 )
 def test_rates_of_arithmetic(text: str | float, flops: float) -> None:
-    from colltool.base.units import parse_flops
+    from colltool.base.formatting import parse_flops
 
     assert parse_flops(text) == pytest.approx(flops)
 
@@ -253,7 +258,7 @@ def test_rates_of_arithmetic(text: str | float, flops: float) -> None:
     ],
 )
 def test_what_is_no_rate_of_arithmetic(text: str, says: str) -> None:
-    from colltool.base.units import parse_flops
+    from colltool.base.formatting import parse_flops
 
     with pytest.raises(ColltoolError) as caught:
         parse_flops(text)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from colltool.base import writing as files
+from colltool.base import files
 from colltool.base.errors import ColltoolError
-from colltool.base.writing import same_file, write_file, write_files
+from colltool.base.files import same_file, write_file, write_files
 
 OLD = b"old and whole\n"
 LIMITED = """
@@ -22,7 +22,7 @@ import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 from colltool.base.errors import ColltoolError
-from colltool.base.writing import write_files
+from colltool.base.files import write_files
 try:
     write_files({Path(name): content for name, content in %r.items()})
 except ColltoolError as error:
@@ -32,7 +32,7 @@ except ColltoolError as error:
 ENDLESS = """
 import sys
 from pathlib import Path
-from colltool.base.writing import write_file
+from colltool.base.files import write_file
 print("up", flush=True)
 k = 0
 while True:
@@ -103,7 +103,7 @@ def test_a_reader_sees_whole_files_only(out: Path) -> None:
 def test_an_interrupted_command_leaves_nothing_beside(tmp_path: Path, out: Path, number: int) -> None:
     code = (
         "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
-        "import colltool.base.writing as f; __file__ = 'bin/colltool'\nimport colltool.cli.app\n"
+        "import colltool.base.files as f; __file__ = 'bin/colltool'\nimport colltool.cli.app\n"
         f"f.os.replace = lambda *_: os.kill(os.getpid(), {int(number)})\n"
         f"f.write_file(f.Path({str(out)!r}), b'new')\nprint('went on')"
     )

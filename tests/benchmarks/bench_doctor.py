@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from machine_logs import Time, log, time_on
 
 import colltool
-from colltool.diagnosis import scenario as worlds
+from colltool.diagnosis import hypotheses as worlds
 
 FIVE = ("ar", "ag", "rs", "a2a", "p2p")
 SIZES = [2.0**k for k in range(10, 33)]

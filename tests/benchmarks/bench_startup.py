@@ -2,7 +2,8 @@
 
 Goals: ``price --format json`` 1.15 of the bare import of the five, ``--version`` 5 of ``python -c pass``, a call 60 us.
 
-Every round runs each command once, in turn, so that a busy machine slows all of them alike. Wall clock and CPU seconds
+Modules are compiled before the first round, as pip leaves those that it installs. Every round runs each command once, in turn, so
+that a busy machine slows all of them alike. Wall clock and CPU seconds
 (user and system, of the children) as medians; ratios are medians of the ratios within a round.
 """
 
@@ -57,7 +58,7 @@ RATIOS = (
 
 def once(command: list[str]) -> Cost:
     """Seconds of one run; a command that fails ends the benchmark."""
-    environment = {name: value for name, value in os.environ.items() if name != "COLLTOOL_DEBUG"}
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLLTOOL_DEBUG", "PYTHONDONTWRITEBYTECODE")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)

@@ -17,7 +17,7 @@ from colltool.diagnosis.validate import validate
 from colltool.estimate.groups import place
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.write import fabric_text
+from colltool.fabric.templates import fabric_text
 from colltool.measurements.series import Measurements, Series
 from colltool.nccl.model import switch_points
 

@@ -7,16 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltool.calibration.least_squares import Array, Prior, _non_negative, robust, solve
 from colltool.calibration.piecewise_linear_fit import (
+    Array,
+    Prior,
     Sample,
     _evaluated,
+    _non_negative,
     _refined,
     _starts,
     evaluate,
     fit_envelope,
     relative_errors,
     relative_rows,
+    robust,
+    solve,
 )
 
 SIZES = 1024.0 * 2.0 ** np.arange(21)

@@ -17,8 +17,8 @@ from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Series
-from colltool.nccl.algorithm_map import SPOKEN, protocol_of
 from colltool.nccl.model import estimates, switch_points
+from colltool.nccl.rules import SPOKEN, protocol_of
 from colltool.nccl.topology_inputs import hardware_on
 
 ALL, LARGE = by_steps(1024, 2**32, 2), by_steps(2**25, 2**33, 2)
@@ -178,7 +178,7 @@ def test_old_names_still_load_and_price() -> None:
 
 def _read(data: dict[str, Any]) -> Fabric:
     from colltool.fabric.load import read_fabric
-    from colltool.fabric.write import fabric_text
+    from colltool.fabric.templates import fabric_text
 
     return read_fabric(fabric_text(data), "old.yaml")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from handmade import series
 
+from colltool.base.formatting import parse_rate, parse_size, parse_time
 from colltool.base.primitives import AR, BC
-from colltool.base.units import parse_rate, parse_size, parse_time
 from colltool.calibration.results import FittedProtocol
 from colltool.calibration.serialise import exact_size, protocol_entries, rate_text, time_text
 from colltool.fabric.tier_parts import Protocol

@@ -20,7 +20,7 @@ from colltool.calibration import serialise as entries
 from colltool.calibration.piecewise_linear_fit import Certainty, Envelope
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.diagnosis.findings import SeriesContext
-from colltool.diagnosis.outliers import cliff_in
+from colltool.diagnosis.thresholds import cliff_in
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.measurements.series import Measurements, Point, Series

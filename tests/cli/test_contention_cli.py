@@ -16,7 +16,7 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.cli.contention import EXAMPLES
+from colltool.cli.networks import contention
 from colltool.render.blocks import Strip, Strips
 from colltool.render.text import ASCII, BLOCKS, drawn
 
@@ -161,7 +161,7 @@ def test_help_loads_nothing_heavy() -> None:
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("groups.yaml").write_text("pattern: {kind: block, group: 8}\n")
-    examples = re.findall(r"^  colltool contention (.*)$", EXAMPLES, re.MULTILINE)
+    examples = re.findall(r"^  colltool contention (.*)$", contention.examples, re.MULTILINE)
     assert len(examples) >= 5
     for example in examples:
         assert out(*example.split())

@@ -410,9 +410,8 @@ def test_every_command_in_every_format(name: str, form: str, run: Any, folder: P
     assert str(folder) not in done.out
     assert str(Path(colltool.__file__).parent.parent) not in done.out
 
-    if name.startswith("calibrate"):
-        assert run(*args).out == done.out
-        return  # its -o is the fabric: tests/cli/test_calibrate_cli.py
+    if name.startswith("calibrate") or form != FORMATS[list(COMMANDS).index(name) % len(FORMATS)]:
+        return  # a quarter of the commands writes each format; the -o of calibrate is the fabric: tests/cli/test_calibrate_cli.py
     file = folder / "written"
     into = run(*args, "-o", str(file))  # the same bytes on two runs
     assert into.out == ""

@@ -10,7 +10,7 @@ import pytest
 from machine_logs import LARGE, log, time_on
 from tracing import call, write
 
-from colltool.cli import doctor as command
+from colltool.cli.measurements import doctor
 
 RINGS = {"ar": "ring", "ag": "ring"}
 
@@ -170,6 +170,6 @@ def test_a_device_cannot_steer_a_terminal(here: Path, run: Any) -> None:
 
 
 def test_the_examples_are_of_the_command() -> None:
-    lines = [line for line in command.EXAMPLES.splitlines() if "colltool" in line]
+    lines = [line for line in doctor.examples.splitlines() if "colltool" in line]
     assert lines
     assert all(line.startswith("  colltool doctor ") for line in lines)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from colltool.base.units import parse_size
+from colltool.base.formatting import parse_size
 
 AR_KNOWN = (
     "known for ar: ring, tree, double-binary-tree, recursive-doubling, rabenseifner, one-shot, two-shot, "

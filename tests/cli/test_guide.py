@@ -108,13 +108,13 @@ def test_a_long_command_is_wrapped_so_that_it_can_be_pasted() -> None:
 @pytest.mark.parametrize(("args", "paged"), [(("model",), True), (("model", "--no-pager"), False), ((), False)])
 def test_a_long_chapter_opens_in_the_pager(args: tuple[str, ...], paged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pty")
-    from colltool.cli import guide
+    from colltool.cli.files import guide
 
     seen: list[str] = []
     monkeypatch.setattr("pydoc.pager", seen.append)
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((80, 40)))
-    guide.guide(topic=args[0] if args else None, no_pager="--no-pager" in args, output=None)
+    guide(topic=args[0] if args else None, no_pager="--no-pager" in args, output=None)
     assert bool(seen) == paged
 
 

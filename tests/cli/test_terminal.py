@@ -6,13 +6,14 @@ import json
 import os
 import re
 import struct
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+
+from colltool.cli.app import run as boundary
 
 fcntl = pytest.importorskip("fcntl")
 pty = pytest.importorskip("pty")
@@ -39,18 +40,31 @@ PLAIN = {name: value for name, value in os.environ.items() if name not in _UNSET
 
 @cache
 def on_terminal(*args: str, columns: int = 80, code: int = 0, **env: str) -> str:
-    """What a terminal of this width receives."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    settings = PLAIN | {"TERM": "xterm-256color", "PYTHONUTF8": "1"} | env
-    process = subprocess.Popen([sys.executable, "-m", "colltool", *args], stdout=theirs, stderr=theirs, env=settings)
-    os.close(theirs)
+    """What a terminal of this width receives from a child of this process: modules are loaded already."""
+    process, ours = pty.fork()
+    if process == 0:
+        _become_the_program(args, columns, PLAIN | {"TERM": "xterm-256color", "PYTHONUTF8": "1"} | env)
     received = b""
     while chunk := _read(ours):
         received += chunk
     os.close(ours)
-    assert process.wait(timeout=60) == code
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == code
     return received.decode().replace("\r\n", "\n")
+
+
+def _become_the_program(args: tuple[str, ...], columns: int, env: dict[str, str]) -> NoReturn:
+    """Run the command on the terminal that the fork opened as standard streams, and end."""
+    ended = 70
+    try:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        os.environ.clear()
+        os.environ.update(env)
+        encoding = env.get("PYTHONIOENCODING", "utf-8")
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(at, "r" if at == 0 else "w", encoding=encoding) for at in range(3))
+        ended = boundary(args)
+        sys.stdout.flush()
+    finally:
+        os._exit(ended)
 
 
 def _read(descriptor: int) -> bytes:
@@ -195,9 +209,10 @@ def test_a_file_is_written_as_for_a_pipe(run: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_in_a_pipe_80_columns_and_all_as_wide_as_the_content(name: str, spawn: Any) -> None:
-    env = {"COLUMNS": "40", "TERM": "xterm-256color"}
-    brief, whole = (spawn(*COMMANDS[name], *more, env=env).out for more in ((), ("--all",)))
+def test_in_a_pipe_80_columns_and_all_as_wide_as_the_content(name: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    brief, whole = (run(*COMMANDS[name], *more).out for more in ((), ("--all",)))
     assert max(map(len, brief.splitlines())) <= 80
     assert LEFT_OUT not in whole
     assert not re.search("[\x1b\u2500-\u257f…]", brief + whole)

@@ -16,7 +16,7 @@ import pytest
 from tracing import call, kernel, step, write
 
 import colltool
-from colltool.base import inputs
+from colltool.base import files as inputs
 from colltool.fabric.load import shipped_folder
 
 FABRIC = (shipped_folder() / "dgx-h100.yaml").read_bytes()
@@ -94,7 +94,7 @@ def test_a_failed_folder_is_gone_again(run: Any, folder: Path, monkeypatch: pyte
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("colltool.base.writing.os.replace", full)
+    monkeypatch.setattr("colltool.base.files.os.replace", full)
     done = run("export", "astra-sim", "-f", "dgx-h100", "-n", "8", "-o", "astra")
     assert (done.code, done.out) == (2, "")
     assert not Path("astra").exists()

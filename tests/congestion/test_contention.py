@@ -15,8 +15,7 @@ from colltool.congestion.loads import link_models
 from colltool.congestion.results import Contention
 from colltool.congestion.traffic import Members, messages_of, row_of, traffic
 from colltool.fabric.load import load_fabric, read_fabric
-from colltool.schedules.lattice_links import LatticeLinks
-from colltool.schedules.links import SwitchedLinks
+from colltool.schedules.links import LatticeLinks, SwitchedLinks
 from tests.wiring import LatticeNetwork, link_name, on
 
 
@@ -201,13 +200,13 @@ tiers:
 def test_traffic_is_the_formula_s_n_beta(primitive: Primitive, algorithm: str, bytes_out: float) -> None:
     from colltool.algorithms.group import Group
     from colltool.algorithms.registry import find
-    from colltool.base.cost import total_n_beta
+    from colltool.base.primitives import totals
 
     one = traffic(primitive, algorithm, Members(8))
     out, into = (np.bincount(ends, one.size, 8) for ends in (one.src, one.dst))
     assert out == pytest.approx([bytes_out] * 8)
     assert into == pytest.approx([bytes_out] * 8)
-    assert total_n_beta(find(primitive, algorithm).schedule(Group(8, "star"))) == pytest.approx(bytes_out)
+    assert totals(find(primitive, algorithm).schedule(Group(8, "star")))[1] == pytest.approx(bytes_out)
     assert len(one.src) <= messages_of(row_of(primitive, algorithm), 8)
 
 

@@ -11,7 +11,7 @@ from colltool.base.primitives import A2A, AG, AR
 from colltool.congestion.layout import Layout, load_layout, pattern_layout, read_layout
 from colltool.congestion.patterns import MapPattern, Pattern, expand_map
 from colltool.congestion.skew import load_matrix, read_matrix
-from colltool.definitions.source_map import MOST
+from colltool.definitions.source import MOST
 from colltool.fabric.load import load_fabric, read_fabric
 
 TORUS = read_fabric("name: t\ntiers:\n - {name: t, topology: torus, shape: [4, 4], alpha: 1us, bandwidth: 100GB/s}\n", "t.yaml")

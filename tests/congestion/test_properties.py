@@ -104,7 +104,7 @@ def works(seed: int) -> tuple[Fabric, Layout, Options, Contention]:
 def messages(fabric: Fabric, layout: Layout, options: Options) -> list[tuple[int, int, float]]:
     size = options.get("size")
     skew = Skew(options.get("matrix"), options.get("hot"), options.get("hot_members", (0,)), options.get("zipf"))
-    asked = JobDefaults(None, None, None if size is None else colltool.base.units.parse_size(size), skew)
+    asked = JobDefaults(None, None, None if size is None else colltool.base.formatting.parse_size(size), skew)
     return [
         (int(ends[a]), int(ends[b]), float(bytes_) * batch.run.scale)
         for batch in jobs_of(fabric, layout, asked)

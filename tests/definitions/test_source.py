@@ -6,11 +6,9 @@ import pytest
 import yaml
 from small import read_source
 
-from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.base.quoting import shown
+from colltool.base.errors import ColltoolError, ManyErrors, shown
 from colltool.definitions import source
-from colltool.definitions.source import read_value, scan
-from colltool.definitions.source_map import Position
+from colltool.definitions.source import Position, read_value, scan
 
 TEXT = """\
 # a comment

@@ -14,10 +14,10 @@ from small import clos, fabric, star, torus
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import BC
+from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.crossover import positive_roots
-from colltool.estimate.curve import Curve
 from colltool.estimate.groups import place
 from colltool.estimate.results import Crossing
 from colltool.fabric.model import Fabric

@@ -14,9 +14,8 @@ from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.group_spec import AnyGroup, GroupSpec
 from colltool.estimate.groups import place
-from colltool.estimate.placement import whole_groups
+from colltool.estimate.placement import AnyGroup, GroupSpec, whole_groups
 from colltool.estimate.price import price
 from colltool.fabric.load import shipped_fabrics
 from colltool.fabric.model import Fabric

@@ -7,7 +7,7 @@ import pytest
 from small import fabric, star
 
 import colltool
-from colltool.base.units import parse_size
+from colltool.base.formatting import parse_size
 from colltool.fabric.model import Fabric
 
 WORDS = "the fabric gives no launch overhead"

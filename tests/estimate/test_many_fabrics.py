@@ -12,7 +12,7 @@ from colltool.analysis.grid import PriceRequest, leading_rows
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, Primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import Place, differences, with_values

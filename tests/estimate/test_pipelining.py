@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from small import clos, fabric, star, torus
 
 import colltool
-from colltool.base.cost import Pipeline
 from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Pipeline
 
 ALPHA, BW = 1e-6, 1e11
 

@@ -8,8 +8,7 @@ import pytest
 import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import every_algorithm, find
-from colltool.base.cost import total_n_alpha, total_n_beta
-from colltool.base.primitives import A2A, AG, AR, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, RS, Primitive, totals
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.load import load_fabric
 from colltool.render.dispatch import document, rendered
@@ -45,7 +44,7 @@ def test_posts_to_all_peers_cost_what_one_port_takes_to_execute_them(
     primitive: Primitive, name: str, topology: str, n: int
 ) -> None:
     terms = find(primitive, name).schedule(Group(n, topology, one_port=True))  # type: ignore[arg-type]
-    assert (total_n_alpha(terms), pytest.approx(total_n_beta(terms))) == _executed(primitive, name, Group(n, "star"))
+    assert (totals(terms)[0], pytest.approx(totals(terms)[1])) == _executed(primitive, name, Group(n, "star"))
 
 
 @pytest.mark.parametrize("sizes", [(2,), (3,), (4,), (5,), (8,), (3, 4), (8, 2, 5)])
@@ -54,9 +53,9 @@ def test_an_open_line_on_one_port_sends_one_way_after_the_other(primitive: Primi
     axes = tuple(Axis(size, wrap=False) for size in sizes)
     group = Group(int(np.prod(sizes)), "mesh", axes, one_port=True)
     terms = find(primitive, "dim-ring").schedule(group)
-    assert (total_n_alpha(terms), pytest.approx(total_n_beta(terms))) == _executed(primitive, "dim-ring", group)
+    assert (totals(terms)[0], pytest.approx(totals(terms)[1])) == _executed(primitive, "dim-ring", group)
     free = find(primitive, "dim-ring").schedule(group._replace(one_port=False))
-    assert 1 <= total_n_beta(terms) / total_n_beta(free) <= 2  # the documents' bound
+    assert 1 <= totals(terms)[1] / totals(free)[1] <= 2  # the documents' bound
 
 
 def test_a_closed_ring_sends_one_way_anyway() -> None:

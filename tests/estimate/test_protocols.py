@@ -18,10 +18,10 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, own_share, parse_primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.best_protocol import tier_under, under_protocols
 from colltool.estimate.candidates import Candidates
 from colltool.estimate.crossover import winners
 from colltool.estimate.groups import place
+from colltool.estimate.protocols import tier_under, under_protocols
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import ClosTier, Fabric
 from colltool.render.dispatch import blocks, document, to_json

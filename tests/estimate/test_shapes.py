@@ -9,8 +9,8 @@ from small import fabric, mesh, star, torus
 
 import colltool
 from colltool import ColltoolError
-from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import place
+from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 
 NESTED = fabric(torus(4, 4), star(6))

@@ -15,9 +15,8 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import candidates_for
-from colltool.estimate.group_spec import GroupSpec
 from colltool.estimate.groups import flat_group, place
-from colltool.estimate.placement import every_stride, fits
+from colltool.estimate.placement import GroupSpec, every_stride, fits
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric
 

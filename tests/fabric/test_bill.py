@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.bill import bill_of, cost_of
-from colltool.fabric.properties import fabric_facts
+from colltool.fabric.properties import bill_of, cost_of, fabric_facts
 from colltool.render.drawing.diagram import diagrams
 
 PRICES = {

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus
 
-from colltool.base.cost import energy_J
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import A2A, AG, AR, BC, P2P
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, energy_J
 from colltool.calibration.serialise import without_cables
 from colltool.congestion.loads import link_models
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.explain import explain
 from colltool.estimate.price import price
-from colltool.fabric.capabilities import cable_s
 from colltool.fabric.load import fabric_data, load_fabric, shipped_fabrics
-from colltool.fabric.topology import capabilities_of
+from colltool.fabric.topology import cable_s, capabilities_of
 
 IDEAL = Readings(ideal=True)
 

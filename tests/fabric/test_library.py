@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError
 from colltool.definitions.reader import json_schema
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.write import fabric_text
+from colltool.fabric.templates import fabric_text
 
 TIER = {"name": "nvlink", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "450GB/s"}
 FULL = {

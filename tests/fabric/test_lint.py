@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from colltool.fabric.lint import check_fabric
 from colltool.fabric.load import shipped_fabrics
+from colltool.fabric.results import check_fabric
 
 GOOD = """\
 name: two-tiers

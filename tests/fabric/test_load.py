@@ -16,14 +16,22 @@ from pydantic import BaseModel
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.congestion.layout_file import LayoutFile
 from colltool.definitions import source
-from colltool.definitions.schema_hints import spot_at
-from colltool.definitions.source_map import MOST
+from colltool.definitions.field_types import spot_at
+from colltool.definitions.source import MOST
 from colltool.fabric import load
 from colltool.fabric.ladder import LadderFile
-from colltool.fabric.library import Efficiency, EfficiencyAt, LibraryChannels, LibraryFacts, LibraryGraph, MeasuredTime
+from colltool.fabric.library import (
+    Efficiency,
+    EfficiencyAt,
+    LibraryChannels,
+    LibraryFacts,
+    LibraryGraph,
+    MeasuredTime,
+    PartPrice,
+    Prices,
+)
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
-from colltool.fabric.prices import PartPrice, Prices
 from colltool.fabric.tier_parts import Eta, HopByHop, InNetwork, Level, Limits, MeasuredRange, Protocol, Sizing
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))

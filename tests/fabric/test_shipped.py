@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from colltool.base.errors import ColltoolError
-from colltool.base.units import parse_rate, parse_time
+from colltool.base.formatting import parse_rate, parse_time
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier
 from colltool.fabric.properties import fabric_facts
 

@@ -14,8 +14,7 @@ from small import fabric, mesh, torus
 import colltool
 from colltool import ColltoolError
 from colltool.fabric.model import LatticeTier
-from colltool.fabric.slices import axes_of, best, cut
-from colltool.fabric.topology import LatticeTopology
+from colltool.fabric.topology import LatticeTopology, best_slice
 
 SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 
@@ -28,7 +27,7 @@ def lattice(kind: Any, shape: list[int]) -> LatticeTier:
 
 def links(box: LatticeTier, axis: int) -> int:
     """Links over the middle of an axis, one by one: a pair of neighbours whose halves differ."""
-    size, closed = box.shape[axis], axes_of(box)[axis].wrap
+    size, closed = box.shape[axis], LatticeTopology(box).axes[axis].wrap
     pairs = [(at, at + 1) for at in range(size - 1)] + ([(size - 1, 0)] if closed and size > 2 else [])
     return prod(box.shape) // size * sum((one < size // 2) != (other < size // 2) for one, other in pairs)
 
@@ -44,8 +43,9 @@ def merit(box: LatticeTier) -> tuple[int, int]:
 def test_it_is_the_best_of_all_boxes(kind: Any, shape: list[int], data: st.DataObject) -> None:
     tier = lattice(kind, shape)
     ranks = data.draw(st.integers(1, tier.endpoints))
-    boxes = [cut(tier, box) for box in product(*(range(1, size + 1) for size in shape)) if prod(box) == ranks]
-    found = best(tier, ranks)
+    shapes = (box for box in product(*(range(1, size + 1) for size in shape)) if prod(box) == ranks)
+    boxes = [LatticeTopology(tier).slice(ranks, box) for box in shapes]
+    found = best_slice(tier, ranks)
     if not boxes:
         assert found is None
         return
@@ -75,10 +75,10 @@ def test_the_slices_that_the_maker_rents_out(name: str, ranks: int, shape: tuple
     """Source: Google Cloud TPU v4 and v5p documentation, and MaxText's table of slices with their wraparound."""
     tier = colltool.load_fabric(name).tiers[0]
     assert isinstance(tier, LatticeTier)
-    found = best(tier, ranks)
+    found = best_slice(tier, ranks)
     assert found is not None
     assert found.shape == shape
-    assert all(axis.wrap == closed for axis in axes_of(found))
+    assert all(axis.wrap == closed for axis in LatticeTopology(found).axes)
 
 
 def test_a_fabric_of_that_shape_is_the_slice() -> None:

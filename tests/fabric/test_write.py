@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colltool.base.errors import ColltoolError
-from colltool.base.inputs import BOUNDS
+from colltool.base.files import BOUNDS
 from colltool.definitions.source import scan
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric, shipped_fabrics
-from colltool.fabric.write import fabric_text
+from colltool.fabric.templates import fabric_text
 
 TIER = {"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltool.base import inputs
+from colltool.base import files as inputs
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.measurements.log import Format, Log, ParsedLog, Record, UserHints

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import colltool.nccl.constants as module
+import colltool.nccl.hardware as module
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric, shipped_fabrics
-from colltool.nccl.constants import ALGORITHMS, GPUS, constants, versions
+from colltool.nccl.hardware import ALGORITHMS, GPUS, constants, versions
 from colltool.nccl.rules import RULES, rules_of
 
 FILES = sorted((Path(module.__file__).parent / "data").glob("*.toml"))

@@ -8,12 +8,12 @@ import pytest
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, RS, Primitive
-from colltool.estimate.group_spec import GroupSpec
+from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.load import load_fabric
-from colltool.nccl.algorithm_map import spec_of
 from colltool.nccl.hardware import Graph
 from colltool.nccl.model import estimates, pick
+from colltool.nccl.rules import spec_of
 from colltool.nccl.topology_inputs import hardware_on
 from tests.nccl_machines import cluster, machine
 

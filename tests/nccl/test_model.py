@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
-from colltool.nccl.constants import ALGORITHMS, PROTOCOLS
-from colltool.nccl.hardware import Hardware
+from colltool.nccl.hardware import ALGORITHMS, PROTOCOLS, Hardware
 from colltool.nccl.model import estimates, pick, picks, pieces, switch_points
 from tests.nccl_machines import machine
 

@@ -11,8 +11,8 @@ import pytest
 from small import fabric, star
 
 import colltool
+from colltool.base.errors import printable
 from colltool.base.primitives import AR
-from colltool.base.quoting import printable
 from colltool.congestion.results import Contention, GroupCost, LinkLoad
 from colltool.render.blocks import Lines, Table, label
 from colltool.render.dispatch import FORMATS, rendered

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from colltool.base.errors import ColltoolError
+from colltool.base.files import write_file
 from colltool.base.primitives import AR, RS, Primitive
-from colltool.base.writing import write_file
 from colltool.calibration.results import Calibration, ExcludedSize, FittedSeries, Residual
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.fabric.model import Fabric
@@ -284,9 +284,9 @@ class TestDrawn:
             def write(self, _: Any) -> int:
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("colltool.base.writing.open", Full, raising=False)
-        monkeypatch.setattr("colltool.base.writing.os.fchmod", lambda *_: None)
-        monkeypatch.setattr("colltool.base.writing.os.fchown", lambda *_: None)
+        monkeypatch.setattr("colltool.base.files.open", Full, raising=False)
+        monkeypatch.setattr("colltool.base.files.os.fchmod", lambda *_: None)
+        monkeypatch.setattr("colltool.base.files.os.fchown", lambda *_: None)
         with pytest.raises(ColltoolError, match="No space left on device") as caught:
             plot_calibration(calibration(series()), path)
         assert caught.value.where == str(path)

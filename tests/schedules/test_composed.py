@@ -16,7 +16,8 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.schedules import executor
 from colltool.schedules.composed import compose
-from colltool.schedules.network import Tiers
+from colltool.schedules.executor import Tiers
+from colltool.schedules.links import tier_of
 from colltool.schedules.program import maker
 from tests.wiring import Ports
 
@@ -100,7 +101,7 @@ def check(tiers, primitive, name, choice, path, order: Order | None = None):
     program = compose(primitive, name, groups, choice.split("/"), SEGMENTS, order or _natural(primitive))
     outcome = executor.run(program, network.carry)
     assert outcome.holds, outcome
-    executed = [(tier.hops, pytest.approx(tier.peak)) for tier in network.tiers]
+    executed = [(tier.hops, pytest.approx(tier.peak)) for tier in network.networks]
     assert priced(one, primitive, f"{name}:{choice}", order) == executed
 
 
@@ -134,7 +135,7 @@ def test_a_message_counts_on_the_outermost_tier_it_crosses():
     groups = [Group(3, "star"), Group(4, "torus", (Axis(4, True),))]
     network = Tiers(groups)
     ranks = np.arange(12)
-    tier = network.tier_of(ranks[[0, 0, 0, 5]], ranks[[1, 3, 4, 5]])
+    tier = tier_of(network.tiers, ranks[[0, 0, 0, 5]], ranks[[1, 3, 4, 5]])
     assert tier.tolist() == [0, 1, 1, -1]
 
 
@@ -144,10 +145,10 @@ def test_a_phase_carries_what_its_schedule_carries_alone():
     network, alone = Tiers(groups), Ports(8)
     assert executor.run(compose(AR, "hierarchical", groups, ["ring", "double-binary-tree"], SEGMENTS), network.carry).holds
     assert executor.run(maker(AR, "double-binary-tree")(groups[1], SEGMENTS), alone.carry).holds
-    assert network.tiers[1].hops == alone.hops
-    assert network.tiers[1].peak == pytest.approx(alone.peak / 4)
-    assert network.tiers[1].busiest == pytest.approx(alone.busiest / 4)
-    assert network.hops == network.tiers[0].hops + alone.hops
+    assert network.networks[1].hops == alone.hops
+    assert network.networks[1].peak == pytest.approx(alone.peak / 4)
+    assert network.networks[1].busiest == pytest.approx(alone.busiest / 4)
+    assert network.hops == network.networks[0].hops + alone.hops
     assert network.busiest == pytest.approx(1.5)
 
 

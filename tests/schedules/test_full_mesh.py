@@ -5,10 +5,9 @@ import pytest
 
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
-from colltool.base.cost import Pipeline, totals
-from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Pipeline, Primitive, totals
 from colltool.schedules.executor import run
-from colltool.schedules.full_mesh import paths, rings
+from colltool.schedules.gather_scatter import paths, rings
 from colltool.schedules.program import maker
 from tests.wiring import MeshNetwork
 

@@ -9,11 +9,9 @@ import pytest
 import colltool.algorithms
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
-from colltool.base.cost import total_n_alpha, total_n_beta
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, totals
 from colltool.schedules import executor, program
-from colltool.schedules.lattice import hamiltonian_cycle, snake
-from colltool.schedules.lines import both_ways, halving, one_way, open_line
+from colltool.schedules.lattice import both_ways, halving, hamiltonian_cycle, one_way, open_line, snake
 from tests.wiring import LatticeNetwork
 
 assert colltool.algorithms
@@ -74,7 +72,7 @@ def execute(primitive, name, group):
 
 def formula(row, group):
     terms = row.schedule(group)
-    steps, load = total_n_alpha(terms), total_n_beta(terms)
+    steps, load = totals(terms)
     if terms[0].fill is not None:
         steps, load = steps + SEGMENTS - 1, load * (steps + SEGMENTS - 1) / SEGMENTS
     return steps, load

@@ -16,7 +16,7 @@ from tracing import RING_LL, START, call, kernel, labels, step, text, write
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
-from colltool.traces.mapping import axes_of
+from colltool.traces.rank_map import axes_of
 from colltool.traces.results import TraceComparison
 from colltool.training.layout import RankGroup
 

@@ -13,7 +13,7 @@ from colltool.estimate import link_cost as charge
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
-from colltool.verification.results import VERDICTS
+from colltool.verification.executed import VERDICTS
 from colltool.verification.verify import verify
 
 NESTED = {

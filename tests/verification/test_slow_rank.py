@@ -14,9 +14,8 @@ from small import clos, fabric, full_mesh, mesh, star, torus
 import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import Algorithm, every_algorithm, find
-from colltool.base.cost import total_n_beta
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AR, BC, REDUCE
+from colltool.base.primitives import AR, BC, REDUCE, totals
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.schedules.program import maker
 from colltool.verification import slow_rank
@@ -110,7 +109,7 @@ def test_a_walk_through_all_messages_finds_the_same(row: Algorithm, ranks: int) 
     streamed = any(one.fill is not None for one in terms)
     found = slow_rank._executed(row, group, 0.6, streamed=streamed)
     assert list(found) == pytest.approx(walked(row, group, 0.6, streamed=streamed))
-    if all(isinstance(one.route, slow_rank._ALIKE) for one in terms) and total_n_beta(terms):
+    if all(isinstance(one.route, slow_rank._ALIKE) for one in terms) and totals(terms)[1]:
         assert max(found) == pytest.approx(1 / 0.6)  # priced so without an execution
 
 

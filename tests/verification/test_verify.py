@@ -6,9 +6,8 @@ import pytest
 
 import colltool
 from colltool.algorithms import registry
-from colltool.base.cost import Ring, Terms
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AR, Primitive
+from colltool.base.primitives import AR, Primitive, Ring, Terms
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.verification.executed import Counts, judge

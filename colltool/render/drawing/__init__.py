@@ -6,8 +6,8 @@ from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
 from colltool.algorithms.group import JoinedBy
+from colltool.base.errors import printable
 from colltool.base.formatting import counted, format_time
-from colltool.base.quoting import printable
 from colltool.fabric.model import Fabric
 from colltool.render.drawing.diagram import TierDiagram, alternative_text, diagrams, fact_texts, kind_text, most_text, place_text
 from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules

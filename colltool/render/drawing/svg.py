@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
-from colltool.base.quoting import printable
+from colltool.base.errors import printable
 
 Tone = Literal["ct-ink", "ct-soft", "ct-line", "ct-box", "ct-switch", "ct-accent"]
 LIGHT: dict[Tone, str] = {

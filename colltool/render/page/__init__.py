@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
 from colltool.analysis.sweep import Sweep
-from colltool.base.errors import ColltoolError
-from colltool.base.quoting import printable
+from colltool.base.errors import ColltoolError, printable
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks

@@ -20,8 +20,7 @@ from colltool.analysis.compare import Comparison
 from colltool.analysis.jobs import Plans
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.analysis.sweep import Sweep
-from colltool.base.errors import ColltoolError, either
-from colltool.base.quoting import clipped
+from colltool.base.errors import ColltoolError, clipped, either
 from colltool.calibration.results import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.estimate.results import Breakdown, Crossover

@@ -7,7 +7,7 @@ from functools import partial
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from colltool.base.quoting import printable
+from colltool.base.errors import printable
 from colltool.render.drawing.svg import lines_of
 
 if TYPE_CHECKING:

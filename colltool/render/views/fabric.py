@@ -46,13 +46,7 @@ def _blocks(result: FabricShown) -> list[Block]:
 def _sigma(result: FabricShown) -> Column:
     """Injection bandwidth of half the endpoints over bisection; 1 is full bisection."""
     tiers = {tier.name: tier for tier in result.fabric.tiers}
-
-    def get(facts: TierFacts) -> float:
-        tier = tiers[facts.name]
-        rate = tier.bandwidth * tier.ports * (1 if capabilities_of(tier).joined_by == "switches" else facts.neighbours)
-        return facts.endpoints * facts.planes * rate / 2 / facts.bisection_Bps
-
-    return number("sigma", "sigma", "{:.3g}".format, get=get)
+    return number("sigma", "sigma", "{:.3g}".format, get=lambda facts: capabilities_of(tiers[facts.name]).sigma)
 
 
 def _answer(result: FabricShown) -> str:

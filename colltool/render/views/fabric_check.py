@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from colltool.base.formatting import format_bit_energy, format_length, format_rate, format_time
-from colltool.fabric.lint import CheckedFabric
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
-from colltool.fabric.results import FabricsChecked
+from colltool.fabric.results import CheckedFabric, FabricsChecked
 from colltool.fabric.topology import capabilities_of
 from colltool.render.views.checked import checked_subject
 from colltool.render.views.fabric_words import (

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted, format_money, format_power, short_percent
-from colltool.fabric.bill import Bill, BillLine, Cost
-from colltool.fabric.failures import Failure
-from colltool.fabric.results import FabricSized
+from colltool.fabric.properties import Bill, BillLine, Cost
+from colltool.fabric.results import FabricSized, Failure
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields
 from colltool.sizing.records import ClosLevel, ClosPlan

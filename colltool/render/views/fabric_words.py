@@ -13,11 +13,10 @@ from colltool.base.formatting import (
     format_time,
     whole_percent,
 )
-from colltool.fabric.capabilities import DistanceClass, cable_s
-from colltool.fabric.library import Efficiency, LibraryFacts
-from colltool.fabric.prices import PARTS, Prices
+from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.properties import LevelFacts
 from colltool.fabric.tier_parts import Eta, InNetwork, Limits, Protocol
+from colltool.fabric.topology import DistanceClass, cable_s
 
 
 def alpha_text(one: DistanceClass) -> str:

@@ -15,7 +15,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.estimate.group_spec import tiers_spanned
+from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
 from colltool.render.views.job import numbers_text

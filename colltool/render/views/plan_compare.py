@@ -9,7 +9,7 @@ from typing import NamedTuple
 from colltool.analysis.jobs import Plans, PlanSpread
 from colltool.base.formatting import counted, format_factor, format_time, percent
 from colltool.base.primitives import P2P
-from colltool.fabric.bill import Cost
+from colltool.fabric.properties import Cost
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.grounds import ground_field, ground_lines
 from colltool.render.view import Document, View, fields, on_fabric, set_field, set_text

@@ -10,7 +10,7 @@ from colltool.base.errors import given, said
 from colltool.base.formatting import format_factor, format_rate, format_time, title_size
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import LibraryChoice, Price, PriceList
-from colltool.nccl.algorithm_map import SPELLED
+from colltool.nccl.rules import SPELLED
 from colltool.render import estimate_columns as r
 from colltool.render.blocks import Block, Headline, Lines, Table, gathered, label, number
 from colltool.render.estimate_fields import price_fields

@@ -10,7 +10,7 @@ from colltool.base.errors import either, said
 from colltool.base.formatting import format_bit_energy, format_bytes, format_length, whole_bytes
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency
-from colltool.fabric.provenance import Provenance
+from colltool.fabric.variants import Provenance
 from colltool.render.blocks import Block, Headline, Lines, Table, label
 from colltool.render.dispatch import document, summary
 from colltool.render.page import report_page

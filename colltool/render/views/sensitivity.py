@@ -7,7 +7,7 @@ from colltool.analysis.contest import Beats, Contest, ContestSide
 from colltool.analysis.outcomes import SAME
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.base.formatting import counted, format_factor, format_rate, format_time, percent, sentence, title_size, whole_bytes
-from colltool.fabric.parameter_ranges import ParameterRange
+from colltool.fabric.variants import ParameterRange
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.estimate_columns import readings_block, running
 from colltool.render.estimate_fields import model_field

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from colltool.base.errors import clipped
 from colltool.base.formatting import counted, format_rate, format_time, percent, size_text, whole_percent
-from colltool.base.quoting import clipped
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, reached_percent, set_field, set_text
 from colltool.traces.links import ranks_text

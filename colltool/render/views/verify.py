@@ -9,7 +9,8 @@ from colltool.base.formatting import counted, format_count, format_time, ordinal
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
 from colltool.render.view import Document, Overrides, View, fields, group_columns, group_field, set_field, set_text
 from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
-from colltool.verification.results import COUNTS_ONLY, VERDICTS, Verification, Verified
+from colltool.verification.executed import COUNTS_ONLY, VERDICTS
+from colltool.verification.verify import Verification, Verified
 
 ENDS_HERE = (
     "A step waits for its busiest port or link, and for its longest way; flows of a domain are spread evenly over its uplinks. "

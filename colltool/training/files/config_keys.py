@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from colltool.base.errors import nearest
-from colltool.base.quoting import printable
+from colltool.base.errors import nearest, printable
 
 KNOWN_TIMES = "parameters and layers of the model as a mapping, with the times of compute: {forward_per_layer: 7ms, ...}"
 SHAPE = "give the model as a mapping: layers, hidden, heads, ffn, vocab ...; or parameters and layers, with the times of compute"

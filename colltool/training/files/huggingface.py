@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from colltool.definitions.field_types import Flag, Part
-from colltool.definitions.schema_hints import Accepted
+from colltool.definitions.field_types import Accepted, Flag, Part
 from colltool.training.files.config_keys import FAMILIES, Family
 from colltool.training.files.schema import Dimension
 

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from colltool.definitions.field_types import MAX_LISTED, Flag, Label, Part, PrimitiveName, Size, Words
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
+from colltool.definitions.field_types import MAX_LISTED, Accepted, Flag, Label, Part, PrimitiveName, Size, Slip, Slips, Words
 from colltool.training.files.schema import (
     ContextMode,
     DeviceFile,

@@ -7,9 +7,20 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from colltool.base.errors import ColltoolError, nearest
-from colltool.base.units import parse_flops, parse_time
-from colltool.definitions.field_types import MAX_RANKS, Bandwidth, Flag, Label, Part, Size, Words, units_own
-from colltool.definitions.schema_hints import Accepted, Slip, Slips
+from colltool.base.formatting import parse_flops, parse_time
+from colltool.definitions.field_types import (
+    MAX_RANKS,
+    Accepted,
+    Bandwidth,
+    Flag,
+    Label,
+    Part,
+    Size,
+    Slip,
+    Slips,
+    Words,
+    units_own,
+)
 
 MAX_DURATION_S = 1e7  # of a step; a longer one is a slip of the unit
 MIN_FLOPS, MAX_FLOPS = 1e9, 1e18

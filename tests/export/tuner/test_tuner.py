@@ -13,7 +13,7 @@ from colltool.export.tuner import tuner_config, tuner_env
 from colltool.export.tuner_curves import COLLECTIVES, cluster_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.nccl.constants import constants
+from colltool.nccl.hardware import constants
 from colltool.nccl.model import switch_points
 from tests.export.tuner.measured import FACTS, MEASURED, hurts, measured, protocols
 from tests.export.tuner.plugin import ALGORITHMS, PROTOCOLS, follow, read
