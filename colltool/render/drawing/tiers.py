@@ -204,7 +204,7 @@ def draw_switches(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area)
     tops, end = _switch_texts(canvas, diagram, words, ", one line for all" if port_lines < diagram.ports else "", tree.endpoints)
     levels = diagram.levels
     left = room.left + (room.width - slot * tree.slots) / 2
-    _SwitchDrawing(links, boxes, levels, slot, side, port_lines, tops).draw(tree, left)
+    _SwitchDrawing(links, boxes, levels, slot, side=side, port_lines=port_lines, tops=tops).draw(tree, left)
     middle, wide = left + slot * tree.slots / 2, slot * tree.slots - 4
     for index, level in enumerate(levels):
         if index and not level.reached:
