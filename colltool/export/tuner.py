@@ -16,8 +16,7 @@ from colltool.base.errors import ColltoolError, given, spell
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
-from colltool.export.tuner_curves import COLLECTIVES, Cluster, Curves, clusters_of, curves
-from colltool.export.tuner_ranking import Advice, advised, needs
+from colltool.export.tuner_curves import COLLECTIVES, Advice, Cluster, Curves, advised, clusters_of, curves, needs
 from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import pieces
