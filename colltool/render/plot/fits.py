@@ -100,15 +100,8 @@ def _spot(series: Series, point: Point, rows: Mapping[float, Modelled], reasons:
 
     row, reason = rows.get(point.bytes), reasons.get(point.bytes, "")
     low, high = sorted((value(point.low_s), value(point.high_s)))
-    return PlotPoint(
-        bytes=point.bytes,
-        measured=value(point.seconds),
-        low=low,
-        high=high,
-        row=row,
-        model=value(row.seconds) if row else nan,
-        left_out=reason if row else reason or "no model at this size",
-    )
+    model, why = (value(row.seconds), reason) if row else (nan, reason or "no model at this size")
+    return PlotPoint(point.bytes, value(point.seconds), low, high, row, model=model, left_out=why)
 
 
 def _extras(all_series: Sequence[Series]) -> list[str]:

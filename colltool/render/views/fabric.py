@@ -29,7 +29,7 @@ from colltool.render.views.fabric_words import (
     protocol_text,
     reached_text,
 )
-from colltool.sizing.records import FatTree
+from colltool.sizing.size_clos import FatTree
 
 
 def _blocks(result: FabricShown) -> list[Block]:

@@ -11,7 +11,7 @@ from colltool.fabric.properties import Bill, BillLine, Cost
 from colltool.fabric.results import FabricSized, Failure
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields
-from colltool.sizing.records import ClosLevel, ClosPlan
+from colltool.sizing.size_clos import ClosLevel, ClosPlan
 
 _COLUMNS = (
     label("name", "level"),
