@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import sqrt
 
 from colltool.training.operations import model_flops
+from colltool.training.overlap import behind_pass, in_a_row
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.per_step import Overlapped, behind_pass, in_a_row
 
 
 def logp_step(compute_s: float, latency_s: float, overhead_s: float) -> float:
@@ -33,8 +33,8 @@ def hidden_share(layers: int) -> float:
     return 1 - 1 / layers
 
 
-def behind_backward(backward_s: float, takes_s: Sequence[float], overhead_s: float = 0.0) -> Overlapped:
-    """Buckets that become ready evenly over a backward pass; see :func:`behind_pass`."""
+def behind_backward(backward_s: float, takes_s: Sequence[float], overhead_s: float = 0.0) -> float:
+    """What shows of buckets that become ready evenly over a backward pass; see :func:`behind_pass`."""
     return behind_pass(backward_s, in_a_row(takes_s), overhead_s)
 
 

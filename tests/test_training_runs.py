@@ -14,7 +14,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from bench_plan import RUNS, SOURCES, Judged, growth, judged, rows, stack_of  # noqa: E402
 
-from colltool.training.assumptions import DENSE, MEMORY, MOE, PublishedError  # noqa: E402
+from colltool.training.step_time import DENSE, MEMORY, MOE, PublishedError  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,8 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import Cost, cost_of
 from colltool.fabric.variants import ParameterRange, Place, with_values
-from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.job import Job
-from colltool.training.job_placement import job_slice
 from colltool.training.plan import Plan, plan
 from colltool.training.step_time import step_time
 

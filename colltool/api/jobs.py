@@ -15,9 +15,9 @@ from colltool.estimate.assumptions import Readings, checked
 if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread
     from colltool.training.job import Job
-    from colltool.training.layout_search import Watch
+    from colltool.training.layout_search import LayoutSearch, Watch
     from colltool.training.plan import Plan
-    from colltool.training.search_results import Keep, LayoutSearch
+    from colltool.training.search_space import Keep
 
     AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
 
@@ -112,7 +112,7 @@ def search_layouts(
         watch: called as it goes with how much of how much is done.
 
     Returns:
-        A :class:`colltool.training.search_results.Search`; seconds, bytes, tokens/s.
+        A :class:`colltool.training.layout_search.LayoutSearch`; seconds, bytes, tokens/s.
 
     Raises:
         ColltoolError: a job or a fabric that cannot be used, a constraint that cannot hold, or no layout that fits; says what

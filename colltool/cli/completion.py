@@ -35,14 +35,14 @@ def complete_fabric(incomplete: str) -> list[str]:
 
 def complete_job(incomplete: str) -> list[str]:
     """Names of shipped jobs."""
-    from colltool.training.presets import preset_names
+    from colltool.training.files.presets import preset_names
 
     return words(preset_names("jobs"))(incomplete)
 
 
 def complete_keep(incomplete: str) -> list[str]:
     """What a search can keep; after the equals sign its words."""
-    from colltool.training.search_results import NAMES, WORDS
+    from colltool.training.search_space import NAMES, WORDS
 
     return words(f"{name}={word}" for name in NAMES for word in WORDS.get(name, ("",)))(incomplete)
 

@@ -191,9 +191,9 @@ def list_jobs(*, out: Out) -> None:
     Example:
       colltool job list
     """
+    from colltool.training.files.presets import preset_names
     from colltool.training.job import load_job
     from colltool.training.job_results import JobList
-    from colltool.training.presets import preset_names
 
     out.emit(JobList(tuple(load_job(name) for name in preset_names("jobs"))))
 

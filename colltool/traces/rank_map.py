@@ -23,7 +23,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.traces.metadata import CallMetadata
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.layout import Axes, RankGroup
+from colltool.training.parallel_config import Axes, RankGroup
 
 BLOCK, CYCLIC = "block", "cyclic"
 AnyMap = str | os.PathLike[str] | Sequence[int]

@@ -9,7 +9,7 @@ from colltool.base.primitives import Primitive, busbw_factor
 from colltool.base.result import Result
 from colltool.diagnosis.results import LeftOutKernels
 from colltool.traces.rank_map import RankMap
-from colltool.training.layout import Axes
+from colltool.training.parallel_config import Axes
 
 
 class TracedCall(NamedTuple):

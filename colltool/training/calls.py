@@ -1,16 +1,25 @@
-"""Collectives of a step as records, and those of a layer, read off its operations."""
+"""What a rank of a stage sends in a step: the calls of its layers, gradients and weights, pipeline borders."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
-from colltool.training.layout import RankGroup
+from colltool.training.files import BYTES
 from colltool.training.model import Shape
-from colltool.training.operations import Operation, cut_of, heads_of, layer_operations
-from colltool.training.parallel_config import ParallelConfig, PipelineStage
+from colltool.training.operations import Operation, Phase, cut_of, heads_of, layer_operations
+from colltool.training.parallel_config import (
+    ParallelConfig,
+    PipelineStage,
+    RankGroup,
+    RankParameters,
+    cut,
+    ends_parameters,
+    layer_parameters_of,
+    stage_parameters,
+)
 
 SHOEYBI = "Shoeybi 2019, arXiv:1909.08053, section 3"
 KORTHIKANTI = "Korthikanti 2022, arXiv:2205.05198, section 4.2"
@@ -19,13 +28,24 @@ GATHER = "The Llama 3 Herd of Models, arXiv:2407.21783, section 3.3.2"
 ULYSSES = "DeepSpeed Ulysses, Jacobs 2023, arXiv:2309.14509"
 GSHARD = "GShard, Lepikhin 2020, arXiv:2006.16668, section 3; Megatron-Core's token dispatcher"
 DEEPEP = "DeepSeek-V3 Technical Report, arXiv:2412.19437, section 3.2.2"
+NORM = "Megatron-LM: clip_grad_norm sums the squares of all gradients"
+NARAYANAN = "Narayanan 2021, arXiv:2104.04473, sections 2.2 and 3.2"
+TIED = "Megatron-LM: the embedding's gradient is summed over the first and the last stage"
 
-Phase = Literal["forward", "backward", "again", "update"]
+DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")  # in reading order
 Per = Literal["layer", "dense_layer", "moe_layer", "micro_batch", "border", "step"]
 Hiding = Literal[
-    "nothing", "last backward", "first forward", "neighbour layer", "weight gradient", "split gemm", "attention block",
-    "steady pipeline", "other batch", "shared expert",
-]  # fmt: skip
+    "nothing",  # all is exposed
+    "last backward",  # of the last micro-batch; exposed: the last bucket, and what exceeds that backward
+    "first forward",  # of the first micro-batch; exposed: the first bucket, and what exceeds that forward
+    "neighbour layer",  # before or after, one prefetched; exposed: the first gather, the last scatter, max(0, t - compute)
+    "weight gradient",  # the GEMM of the weight's gradient; exposed: max(0, t - that GEMM)
+    "split gemm",  # the GEMM that it feeds, in pieces; exposed: of an all-gather about 0, of a reduce-scatter a quarter
+    "attention block",  # attention of the block before; exposed: max(0, t - block) a step of the ring
+    "steady pipeline",  # other micro-batches of steady 1F1B; exposed: warm-up and drain
+    "other batch",  # compute of the other batch; exposed: max(0, t - that compute)
+    "shared expert",  # the GEMMs of the shared expert; exposed: max(0, t - those GEMMs)
+]
 
 
 class Call(NamedTuple):
@@ -39,160 +59,102 @@ class Call(NamedTuple):
     primitive: Primitive
     group: RankGroup  # of a point-to-point the whole pipeline or ring, whose neighbours exchange
     bytes: float
-    each: float  # calls every ``per``
     per: Per
-    phase: Phase  # "again" is the forward pass that recomputation repeats
-    hides: Hiding
-    calls: float  # in a step
+    phase: Phase
     source: str
+    each: float = 1  # calls every ``per``
+    hides: Hiding = "nothing"
     skew: float = 1.0  # the busiest rank's load of an all-to-all over the mean
     closed: bool = False  # the last one's next is the first
+    calls: float = 0.0  # in a step
 
 
-class OverlapRule(NamedTuple):
-    under: str
-    exposed: str
+Calls = Iterator[Call]
 
 
-OVERLAP_RULES: dict[Hiding, OverlapRule] = {
-    "nothing": OverlapRule("", "all"),
-    "last backward": OverlapRule("backward of the last micro-batch", "the last bucket, and what exceeds that backward"),
-    "first forward": OverlapRule("forward of the first micro-batch", "the first bucket, and what exceeds that forward"),
-    "neighbour layer": OverlapRule(
-        "the layer before or after, one prefetched", "the first gather, the last scatter, max(0, t - compute)"
-    ),
-    "weight gradient": OverlapRule("the GEMM of the weight's gradient", "max(0, t - that GEMM)"),
-    "split gemm": OverlapRule("the GEMM that it feeds, in pieces", "of an all-gather about 0, of a reduce-scatter a quarter"),
-    "attention block": OverlapRule("attention of the block before", "max(0, t - block) a step of the ring"),
-    "steady pipeline": OverlapRule("other micro-batches of steady 1F1B", "warm-up and drain"),
-    "other batch": OverlapRule("compute of the other batch", "max(0, t - that compute)"),
-    "shared expert": OverlapRule("the GEMMs of the shared expert", "max(0, t - those GEMMs)"),
-}
+def _passes(config: ParallelConfig, *, core: bool = False) -> tuple[Phase, ...]:
+    """Those with the forward pass's calls, and backward; ``core``: also where attention's core alone is recomputed."""
+    again = config.again.layers or (core and config.again.core)
+    return ("forward", "again", "backward") if again else ("forward", "backward")
 
 
-class CallBuilder:
-    def __init__(self, config: ParallelConfig, stage: PipelineStage) -> None:
-        self.config, self.stage = config, stage
-        m = config.micro_batches
-        self.every: dict[Per, int] = {  # of each kind in a step
-            "layer": stage.layers * m,
-            "dense_layer": stage.dense_layers * m,
-            "moe_layer": stage.moe_layers * m,
-            "micro_batch": m,
-            "border": config.chunks * m,
-            "step": 1,
-        }
-
-    def call(self, dimension: str, primitive: Primitive, group: RankGroup, size: float, *, per: Per, phase: Phase, source: str,
-             each: float = 1, hides: Hiding = "nothing", skew: float = 1.0, closed: bool = False) -> Call:  # fmt: skip
-        return Call(
-            dimension=dimension,
-            primitive=primitive,
-            group=group,
-            bytes=size,
-            each=each,
-            per=per,
-            phase=phase,
-            hides=hides,
-            calls=each * self.every[per],
-            source=source,
-            skew=skew,
-            closed=closed,
-        )
-
-    def phases(self, *, core: bool = False) -> tuple[Phase, ...]:
-        """The passes with the forward pass's calls; ``core``: also where attention's core alone is recomputed."""
-        again = self.config.again.layers or (core and self.config.again.core)
-        return ("forward", "again") if again else ("forward",)
-
-
-def layer_calls(send: CallBuilder) -> Iterator[Call]:
+def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     """Attention's calls in all layers, the rest by kind of layer, and the vocabulary's; all of them every micro-batch."""
-    config = send.config
-    shape = config.model.shape if config.model is not None else None
-    if shape is None:
+    if (shape := config.shape) is None:
         return
-    cut = cut_of(config)
-    dense = [one for one in layer_operations(shape, cut) if one.name != "norms"]
-    read: list[tuple[Per, Operation]] = [("layer" if one.name == "attention" else "dense_layer", one) for one in dense]
+    cut, read = cut_of(config), list[tuple[Per, Operation]]()
+    read += [("layer" if one.name == "attention" else "dense_layer", one) for one in layer_operations(shape, cut)]
     if shape.moe is not None:
-        moe = layer_operations(shape, cut, experts=True)
-        read += [("moe_layer", one) for one in moe if one.name not in ("norms", "attention")]
+        read += [("moe_layer", one) for one in layer_operations(shape, cut, experts=True) if one.name != "attention"]
     if config.layout.tp > 1:
         for per, one in read:
             if one.region:
-                yield from _region(send, shape, per)
-        yield from _vocabulary(send, shape)
+                yield from _region(config, shape, per)
+        yield from _vocabulary(config, shape, stage)
     if config.layout.cp > 1:
-        yield from _context(send, shape)
+        yield from _context(config, shape)
     for _, one in read:
         if one.routed:
-            yield from _experts(send, shape, one.routed)
+            yield from _experts(config, one.routed)
 
 
-def _region(send: CallBuilder, shape: Shape, per: Per) -> Iterator[Call]:
+def _region(config: ParallelConfig, shape: Shape, per: Per) -> Calls:
     """T h w of a tensor parallel region: without sequence parallelism an all-reduce each way.
 
     With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the weight's gradient.
     """
-    config = send.config
     group, size = config.layout.group("tp"), config.tokens * shape.hidden * config.precision.activation_bytes
-    if not config.layout.sp:
-        for phase in (*send.phases(), "backward"):
-            yield send.call("tp", AR, group, size, per=per, phase=phase, source=SHOEYBI)
-        return
     hides: Hiding = "split gemm" if config.overlap.tp else "nothing"
-    for phase in (*send.phases(), "backward"):
+    for phase in _passes(config):
+        if not config.layout.sp:
+            yield Call("tp", AR, group, size, per, phase, source=SHOEYBI)
+            continue
         for primitive in (AG, RS):
-            yield send.call("tp", primitive, group, size, per=per, phase=phase, source=KORTHIKANTI, hides=hides)
-    yield send.call("tp", AG, group, size, per=per, phase="backward", source=KORTHIKANTI, hides="weight gradient")
+            yield Call("tp", primitive, group, size, per, phase, source=KORTHIKANTI, hides=hides)
+    if config.layout.sp:
+        yield Call("tp", AG, group, size, per, "backward", source=KORTHIKANTI, hides="weight gradient")
 
 
-def _vocabulary(send: CallBuilder, shape: Shape) -> Iterator[Call]:
+def _vocabulary(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> Calls:
     """The embedding's sum on the first stage; on the last the head's gradient and three all-reduces for the loss.
 
     With sequence parallelism a sum is a reduce-scatter, with an all-gather where the tokens come together again.
     """
-    config, stage = send.config, send.stage
     group, sp = config.layout.group("tp"), config.layout.sp
     size = config.tokens * shape.hidden * config.precision.activation_bytes
-    source = KORTHIKANTI if sp else SHOEYBI
+    summed, source = (RS, KORTHIKANTI) if sp else (AR, SHOEYBI)
     if stage.embedding:
-        yield send.call("vocab", RS if sp else AR, group, size, per="micro_batch", phase="forward", source=source)
+        yield Call("vocab", summed, group, size, "micro_batch", "forward", source=source)
         if sp:
-            yield send.call("vocab", AG, group, size, per="micro_batch", phase="backward", source=source)
+            yield Call("vocab", AG, group, size, "micro_batch", "backward", source=source)
     if stage.head:
         if sp:
-            yield send.call("vocab", AG, group, size, per="micro_batch", phase="forward", source=source)
-        yield send.call("vocab", AR, group, config.tokens * 4, per="micro_batch", phase="forward", each=3, source=SHOEYBI)
-        yield send.call("vocab", RS if sp else AR, group, size, per="micro_batch", phase="backward", source=source)
+            yield Call("vocab", AG, group, size, "micro_batch", "forward", source=source)
+        yield Call("vocab", AR, group, config.tokens * 4, "micro_batch", "forward", source=SHOEYBI, each=3)
+        yield Call("vocab", summed, group, size, "micro_batch", "backward", source=source)
 
 
-def _context(send: CallBuilder, shape: Shape) -> Iterator[Call]:
+def _context(config: ParallelConfig, shape: Shape) -> Calls:
     """Every rank's queries meet all keys and values.
 
     Ring: c-1 messages of a block's keys and values, twice that backward (they and their gradients). All-gather of both, and
     their gradients' reduce-scatter backward. Ulysses: four all-to-alls each way: q, k, v in, the output back.
     """
-    config, layout = send.config, send.config.layout
-    at, token = heads_of(shape, layout.tp), config.tokens * config.precision.activation_bytes
-    group, again, block = layout.group("cp"), send.phases(core=True), (at.k + at.v) * token
-    match layout.cp_mode:
-        case "ulysses":
-            for phase in (*again, "backward"):
+    layout, at, token = config.layout, heads_of(shape, config.layout.tp), config.tokens * config.precision.activation_bytes
+    group, block = layout.group("cp"), (at.k + at.v) * token
+    hides: Hiding = "attention block" if config.overlap.cp else "nothing"
+    for phase in _passes(config, core=True):
+        match layout.cp_mode:
+            case "ulysses":
                 for size, count in Counter((at.q, at.k, at.v, at.out)).items():
-                    yield send.call("cp", A2A, group, size * token, per="layer", phase=phase, each=count, source=ULYSSES)
-        case "ring":
-            hides: Hiding = "attention block" if config.overlap.cp else "nothing"
-            for phase, passes in (*((phase, 1) for phase in again), ("backward", 2)):
-                yield send.call("cp", P2P, group, block, per="layer", phase=phase, each=passes * (layout.cp - 1), hides=hides,
-                                source=RING, closed=True)  # fmt: skip
-        case "all-gather":
-            for phase in again:
-                yield send.call("cp", AG, group, block * layout.cp, per="layer", phase=phase, source=GATHER)
-            yield send.call("cp", RS, group, block * layout.cp, per="layer", phase="backward", source=GATHER)
-        case _:
-            assert_never(layout.cp_mode)
+                    yield Call("cp", A2A, group, size * token, "layer", phase, source=ULYSSES, each=count)
+            case "ring":
+                each = (2 if phase == "backward" else 1) * (layout.cp - 1)
+                yield Call("cp", P2P, group, block, "layer", phase, source=RING, each=each, hides=hides, closed=True)
+            case "all-gather":
+                yield Call("cp", RS if phase == "backward" else AG, group, block * layout.cp, "layer", phase, source=GATHER)
+            case _:
+                assert_never(layout.cp_mode)
 
 
 def copies(ep: int, top_k: int, *, deduplicated: bool) -> float:
@@ -208,32 +170,161 @@ def copies(ep: int, top_k: int, *, deduplicated: bool) -> float:
 
 def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
     """Share of a deduplicated all-to-all's bytes on the outer wires: a token crosses once a node, not a rank (DeepEP)."""
-    moe = config.model.shape.moe if config.model and config.model.shape else None
-    ranks, inner = config.layout.ep, max(1, per_domain[0]) if per_domain else 1
+    moe, ranks, inner = config.moe, config.layout.ep, max(1, per_domain[0]) if per_domain else 1
     if moe is None or inner in (1, ranks):
         return 1.0
     return copies(ranks // inner, moe.top_k, deduplicated=True) / copies(ranks, moe.top_k, deduplicated=True)
 
 
-def _experts(send: CallBuilder, shape: Shape, routed: float) -> Iterator[Call]:
+def _experts(config: ParallelConfig, routed: float) -> Calls:
     """Dispatch and combine of T' k h w, forward and backward; T' = T/t with sequence parallelism.
 
     Experts cut in width gather their ranks' tokens after the dispatch, and sum before the combine.
     """
-    config, layout, moe = send.config, send.config.layout, shape.moe
+    layout, moe = config.layout, config.moe
     assert moe is not None
     sent = routed * copies(layout.ep, moe.top_k, deduplicated=layout.deduplicate)
-    there, back = config.precision.dispatch_bytes, config.precision.activation_bytes
-    overlap: dict[str, Hiding] = {"": "nothing", "batch": "other batch", "shared": "shared expert"}
-    source = DEEPEP if layout.deduplicate else GSHARD
-    for phase in (*send.phases(), "backward"):
-        widths = (back, back) if phase == "backward" else (there, back)  # gradients travel in full
+    hiding: dict[str, Hiding] = {"": "nothing", "batch": "other batch", "shared": "shared expert"}
+    hides, source = hiding[config.overlap.ep], DEEPEP if layout.deduplicate else GSHARD
+    back = config.precision.activation_bytes
+    for phase in _passes(config):
+        there = back if phase == "backward" else BYTES[config.precision.dispatch]  # gradients travel in full
         if layout.ep > 1:
             group = layout.group("ep", experts=True)
-            for width in widths:
-                yield send.call("ep", A2A, group, sent * width, per="moe_layer", phase=phase, source=source,
-                                hides=overlap[config.overlap.ep], skew=moe.imbalance)  # fmt: skip
+            for width in (there, back):
+                yield Call("ep", A2A, group, sent * width, "moe_layer", phase, source=source, hides=hides, skew=moe.imbalance)
         if layout.etp > 1 and layout.sp:
             group, whole = layout.group("tp", experts=True), sent * layout.etp
-            yield send.call("etp", AG, group, whole * widths[0], per="moe_layer", phase=phase, source=GSHARD)
-            yield send.call("etp", RS, group, whole * back, per="moe_layer", phase=phase, source=GSHARD)
+            yield Call("etp", AG, group, whole * there, "moe_layer", phase, source=GSHARD)
+            yield Call("etp", RS, group, whole * back, "moe_layer", phase, source=GSHARD)
+
+
+def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
+    """Bytes in buckets: (bytes, count) of the full ones and of the rest.
+
+    >>> buckets(70e6, 25e6)
+    ((25000000.0, 2), (20000000.0, 1))
+    """
+    full = int(size // bucket)
+    return tuple((each, count) for each, count in ((bucket, full), (size - full * bucket, 1)) if count and each > 0.5)
+
+
+def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[float, int], ...]:
+    """Equal tensors in buckets; a bucket goes out before the next tensor would overflow it.
+
+    >>> tensor_buckets(1000, 1e6, 25e6), tensor_buckets(1000, 1e6, 25 * 2**20)
+    (((25000000.0, 40),), ((26000000.0, 38), (12000000.0, 1)))
+    """
+    together = max(1, int(bucket // size))
+    full, rest = divmod(tensors, together)
+    return tuple((held * size, count) for held, count in ((together, full), (rest, 1)) if held and count)
+
+
+def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
+    """DDP all-reduces gradients in buckets; ZeRO-1 and 2 reduce-scatter them and all-gather the weights."""
+    if config.model is None:
+        return
+    if config.shard.layers:
+        yield from _layered(config, stage)
+        return
+    row, grads, weights = config.shard.row, config.shard.grad_bytes, config.precision.param_bytes
+    sent: list[tuple[Primitive, Phase, Hiding, float]] = [(RS if row.optimizer else AR, "backward", "last backward", grads)]
+    sent += [(AG, "forward", "first forward", weights)] if row.optimizer else []
+    for name, group, parameters in _replicated(config, stage_parameters(config, stage)):
+        bucket = config.bucket_bytes(grads, group.ranks)
+        for primitive, phase, under, width in sent:
+            hides: Hiding = under if config.overlap.dp else "nothing"
+            for size, count in buckets(parameters * width, bucket * width / grads):
+                yield Call(name, primitive, group, size, "step", phase, source=row.source, each=count, hides=hides)
+
+
+def _replicated(config: ParallelConfig, held: RankParameters) -> Iterator[tuple[str, RankGroup, float]]:
+    """Dense gradients are summed over D c ranks, those of experts over the replicas of an expert."""
+    dense, experts = config.layout.group("cp", "dp"), config.layout.group("dp", experts=True)
+    for name, group, parameters in (("dp", dense, held.dense), ("expert dp", experts, held.experts)):
+        if group.ranks > 1 and parameters:
+            yield name, group, parameters
+
+
+def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
+    """FSDP gathers a layer for each pass and reduce-scatters its gradient; without resharding it gathers once a step.
+
+    HSDP then all-reduces the shards across replicas in the last backward pass, a call a layer as soon as its reduce-scatter
+    is done (PyTorch's ``_post_backward_hook``).
+    """
+    shard, source, hidden = config.shard, config.shard.row.source, config.overlap.dp
+    under: Hiding = "neighbour layer" if hidden else "nothing"
+    behind: Hiding = "last backward" if hidden else "nothing"
+    passes: tuple[Phase, ...] = ("forward", "backward") if shard.gathers == 2 else ("forward",)
+    units: tuple[tuple[Per, int, RankParameters], ...] = (
+        ("dense_layer", stage.dense_layers, layer_parameters_of(config, experts=False)),
+        ("moe_layer", stage.moe_layers, layer_parameters_of(config, experts=True)),
+        ("micro_batch", 1, RankParameters(ends_parameters(config, stage))),
+    )
+    for per, layers, held in (unit for unit in units if unit[1]):
+        often: Per = per if shard.reshard else "step"
+        each = 1 if shard.reshard else layers
+        for name, group, parameters in _replicated(config, held):
+            inner, outer = cut(group, shard.group) if shard.row.grouped else (group, RankGroup(()))
+            weights, grads = parameters * config.precision.param_bytes, parameters * shard.grad_bytes
+            if inner.ranks > 1:
+                for phase in passes:
+                    yield Call(name, AG, inner, weights, often, phase, source=source, each=each, hides=under)
+                yield Call(name, RS, inner, grads, often, "backward", source=source, each=each, hides=under)
+            if outer.ranks > 1:
+                size = parameters / inner.ranks * shard.grad_bytes
+                yield Call(name, AR, outer, size, "step", "backward", source=source, each=layers, hides=behind)
+
+
+def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
+    """b s h w / c over each border each way, a t-th of it with sequence parallelism; the slowest pair sets the time."""
+    shape, layout = config.shape, config.layout
+    if layout.pp == 1 or shape is None:
+        return
+    size = config.tokens_outside * shape.hidden * config.precision.activation_bytes
+    hides: Hiding = "steady pipeline" if config.overlap.pp else "nothing"
+    group, closed = layout.group("pp"), layout.virtual > 1 and not config.folded  # last stage to the first one's next chunk
+    for phase in ("forward", "backward"):
+        yield Call("pp", P2P, group, size, "border", phase, source=NARAYANAN, hides=hides, closed=closed)
+
+
+def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
+    """A tied embedding's gradient: an all-reduce of V h / t between the first and the last stage; and the norm."""
+    shape, layout = config.shape, config.layout
+    # a stage between, or both on one, sends none
+    if layout.pp > 1 and shape is not None and shape.tied and stage.embedding != stage.head:
+        ends = RankGroup(((2, (layout.pp - 1) * layout.group("pp").stride),))
+        size = shape.vocab * shape.hidden / layout.tp * config.shard.grad_bytes
+        yield Call("embedding", AR, ends, size, "step", "update", source=TIED)
+    if layout.ranks > 1 and config.model is not None:
+        yield Call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, "step", "update", source=NORM)
+
+
+Rows = tuple[Callable[[ParallelConfig, PipelineStage], Calls], ...]
+
+OFTEN: Rows = (layer_calls,)  # every micro-batch
+BORDERS: Rows = (pipeline_calls,)
+GRADIENTS: Rows = (gradient_calls,)  # every micro-batch or once a step, by sharding
+ONCE: Rows = (update_calls,)
+ROWS = OFTEN + BORDERS + GRADIENTS + ONCE
+
+
+def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS) -> tuple[Call, ...]:
+    """The collectives of one rank of a stage; equal calls are merged, empty ones dropped."""
+    m = config.micro_batches
+    every: dict[Per, int] = {
+        "layer": stage.layers * m,
+        "dense_layer": stage.dense_layers * m,
+        "moe_layer": stage.moe_layers * m,
+        "micro_batch": m,
+        "border": config.chunks * m,
+        "step": 1,
+    }
+    found: dict[tuple[object, ...], Call] = {}
+    for one in (call for row in rows for call in row(config, stage) if call.bytes > 0.5):
+        if calls := one.each * every[one.per]:
+            key = (one.dimension, one.primitive, one.group, one.bytes, one.per, one.phase, one.hides)
+            before = found.get(key)
+            each, calls = (one.each + before.each, calls + before.calls) if before else (one.each, calls)
+            found[key] = one._replace(each=each, calls=calls)
+    return tuple(found.values())

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache
+from itertools import permutations
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, given, said
+from colltool.base.formatting import Shape
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.estimate.results import Price
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.nccl.nccl_choice import WITH_A_MODEL, with_library_choice
-from colltool.training.job_placement import turned_axes
-from colltool.training.layout import RankGroup
+from colltool.training.parallel_config import RankGroup
 
 Busy = tuple[tuple[str, float], ...]
 Shared = TypeVar("Shared")
@@ -105,17 +106,15 @@ class CollectiveCostCache:
         found = CollectiveCostCache(fabric, self.readings)
         number = [one.name for one in self.fabric.tiers].index(tier)
         for key, cost in self._kept.items():
-            primitive, group, *_ = key
-            alone = isinstance(cost, CollectiveCost) and primitive is not P2P and len(group.axes) == 1
-            if alone and isinstance(cost, CollectiveCost) and cost.per_domain[number] == 1:
+            alone = isinstance(cost, CollectiveCost) and cost.per_domain[number : number + 1] == (1,)
+            if alone and key[0] is not P2P and len(key[1].axes) == 1:
                 found._kept[key] = cost
         return found
 
     def of(self, primitive: Primitive, group: RankGroup, size: float, what: str = "", *, closed: bool = False) -> CollectiveCost:
         """One call; a point-to-point as its slowest pair of neighbours, including last to first where ``closed``."""
         key = (primitive, group, size, closed)
-        found = self._kept.get(key)
-        if found is None:
+        if (found := self._kept.get(key)) is None:
             try:
                 found = self._priced(primitive, group, size, closed)
             except ColltoolError as error:
@@ -129,22 +128,19 @@ class CollectiveCostCache:
     def _smaller(self, group: RankGroup) -> str:
         """A size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice's axes turned."""
         tier = self.fabric.tiers[0]
+        whole = tier.endpoints // group.stride * group.stride
         if capabilities_of(tier).axes:
             other = turned_axes(self.fabric, group)
-            return f", or {given('overrides', [other])}" if other else ""
-        whole = tier.endpoints // group.stride * group.stride
-        if whole in (0, tier.endpoints):
-            return ""
-        return f", or {given('overrides', [f'{tier.name}.size={whole}'])}"
+        else:
+            other = f"{tier.name}.size={whole}" if whole not in (0, tier.endpoints) else ""
+        return f", or {given('overrides', [other])}" if other else ""
 
     def _priced(self, primitive: Primitive, group: RankGroup, size: float, closed: bool) -> CollectiveCost:
         if primitive is P2P:
-            far = [_numbered(group.ranks, group.stride)] if closed and self._open(group) else []
-            pairs = [self._one(P2P, who, size) for who in (*far, *(_numbered(2, apart) for apart in self._apart(group)))]
-            return max(pairs, key=lambda one: one.each_s)
-        parts = [
-            self._one(kind, _numbered(ranks, stride), part) for kind, (ranks, stride), part in in_axes(primitive, group, size)
-        ]
+            ranks = [(group.ranks, group.stride)] if closed and self._open(group) else []
+            ranks += [(2, apart) for apart in self._apart(group)]
+            return max((self._one(P2P, who, size) for who in ranks), key=lambda one: one.each_s)
+        parts = [self._one(kind, who, part) for kind, who, part in in_axes(primitive, group, size)]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _open(self, group: RankGroup) -> bool:
@@ -161,8 +157,7 @@ class CollectiveCostCache:
 
     def _apart(self, group: RankGroup) -> list[int]:
         """Distances of neighbours that stand for all: inside a domain, and over the border of each larger one."""
-        stride = group.stride
-        last = group.members[-1]
+        stride, last = group.stride, group.members[-1]
         found, inside = [stride], 1
         for tier in self.fabric.tiers:
             borders = [inside * one.group for one in capabilities_of(tier).levels] + [inside * tier.endpoints]
@@ -170,11 +165,13 @@ class CollectiveCostCache:
             inside *= tier.endpoints
         return sorted({one for one in found if one < self.fabric.ranks})
 
-    def _one(self, primitive: Primitive, who: GroupSpec, size: float) -> CollectiveCost:
-        if who.stride not in self._in_strides:
-            self._in_strides[who.stride] = in_strides(self.fabric, who.stride)
-        fabric = self._in_strides[who.stride]
-        found = price(fabric, primitive, max(1.0, float(size)), who, self.readings)
+    def _one(self, primitive: Primitive, who: tuple[int, int], size: float) -> CollectiveCost:
+        ranks, stride = who
+        if stride not in self._in_strides:
+            self._in_strides[stride] = in_strides(self.fabric, stride)
+        fabric = self._in_strides[stride]
+        # the ranks of a job are numbered along the axes of a lattice
+        found = price(fabric, primitive, max(1.0, float(size)), GroupSpec(ranks, stride, in_order=True), self.readings)
         if found.library is not None and found.library.name in WITH_A_MODEL:
             found = with_library_choice((found,), fabric, self.readings, asked=False)[0]
         picked = found.library.runs if found.library is not None else None
@@ -184,11 +181,6 @@ class CollectiveCostCache:
         """The fabric in whole strides that groups were priced on; None where they tile it as it is."""
         found = self._in_strides.get(stride, self.fabric)
         return None if found is self.fabric else found
-
-
-def _numbered(ranks: int, stride: int) -> GroupSpec:
-    """The ranks of a job are numbered along the axes of a lattice."""
-    return GroupSpec(ranks, stride, in_order=True)
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
@@ -203,10 +195,8 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
         return fabric
     size = -(-tier.endpoints // nodes) * nodes
-    levels = tuple(one.model_copy(update={"group": _aligned(one.group, nodes)}) for one in kind.levels)
-    if levels:
-        top = levels[-1].model_copy(update={"group": max(size, kind.levels[-1].group)})
-        levels = (*levels[:-1], top)
+    groups = [_aligned(one.group, nodes) for one in kind.levels[:-1]] + [max(size, one.group) for one in kind.levels[-1:]]
+    levels = tuple(one.model_copy(update={"group": group}) for one, group in zip(kind.levels, groups, strict=True))
     if size == tier.endpoints and levels == kind.levels:
         return fabric
     grown = tier.model_copy(update={"size": size} | ({"levels": levels} if levels else {}))
@@ -220,6 +210,47 @@ def _aligned(group: int, nodes: int) -> int:
     return max(part for part in range(1, group + 1) if nodes % part == 0)
 
 
+def job_slice(fabric: Fabric, ranks: int) -> Fabric:
+    """The fabric with the lattice that the ranks end on cut to their slice; itself where they take all of it or none fits.
+
+    Every group of the job lies in that slice: 256 chips are 4x8x8, where tensor groups are no lines of 16.
+    """
+    inside = 1
+    for at, tier in enumerate(fabric.tiers):
+        if inside * tier.endpoints >= ranks:
+            kind = capabilities_of(tier)
+            cut = kind.axes and ranks % inside == 0 and ranks != inside * tier.endpoints
+            if not cut or (part := kind.slice(ranks // inside)) is None:
+                return fabric
+            return fabric.model_copy(update={"tiers": (*fabric.tiers[:at], part, *fabric.tiers[at + 1 :])})
+        inside *= tier.endpoints
+    return fabric
+
+
+def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
+    """The lattice that was cut, as the file has it, and the shape of its slice; None where none was."""
+    for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
+        if tier != part:
+            return tier, tuple(axis.size for axis in capabilities_of(part).axes)
+    return None
+
+
+def turned_axes(fabric: Fabric, group: RankGroup) -> str:
+    """The lattice with its axes turned so that a group is a box, as ``--set`` takes it; empty where there is none.
+
+    Every 8th of 4x8x8 is no box, of 8x8x4 it is.
+    """
+    tier = fabric.tiers[0]
+    if len(fabric.tiers) > 1 or len(group.axes) > 1:
+        return ""
+    (size, stride), shape = group.axes[0], [axis.size for axis in capabilities_of(tier).axes]
+    for other in sorted(set(permutations(shape)), reverse=True):
+        kind = capabilities_of(tier.model_copy(update={"shape": other, "wrap": None}))
+        if kind.takes_stride(stride) and kind.part(size, stride) is not None:
+            return f"{tier.name}.shape=[{','.join(map(str, other))}]"
+    return ""
+
+
 def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[Primitive, tuple[int, int], float]]:
     """A group of several axes is priced axis by axis, as hierarchical schedules go.
 
@@ -230,9 +261,8 @@ def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[P
         return [(primitive, group.axes[0], size)]
     if primitive not in (AR, AG, RS, A2A):
         raise ColltoolError(f"{primitive.spoken} over {len(group.axes)} strides at once", fix="an order that sets them together")
-    kinds = (RS, AG) if primitive is AR else (primitive,)
     found = []
-    for kind in kinds:
+    for kind in (RS, AG) if primitive is AR else (primitive,):
         left = size
         for axis in group.axes:
             found.append((kind, axis, left))

@@ -1,4 +1,8 @@
-"""What does not fit together in a job, each thing at its key path with a fix; checks of files and of every search candidate."""
+"""What does not fit together in a job, each thing at its key path with a fix; checks of files and of every search candidate.
+
+Overlap that a job asks for where nothing can hide is checked in files only, and only what a file says itself: a default hides
+what there is, and the layouts of search candidates differ.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.definitions.source import KeyPath
-from colltool.training.layout import cut, strides
+from colltool.training.calls import stage_calls
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import ParallelConfig, ends_as_layers
+from colltool.training.parallel_config import ParallelConfig, cut, ends_as_layers, pipeline_stages, strides
 
 _MOST_NAMED = 12
 
@@ -22,13 +26,13 @@ class Violation(NamedTuple):
 
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
     """Checks that need dp are skipped while ``layout.dp`` is 0, unknown."""
-    found = [*_machine(config), *_overlap(config), *_schedule(config), *_order(config), *_shards(config)]
-    if config.model is None:
+    model, shape = config.model, config.shape
+    found = [*_machine(config), *_overlap(config), *_schedule(config), *_shards(config)]
+    if model is None:
         return found
-    found += [*_stages(config, config.model), *_batch(config)]
-    if config.model.shape is None:
-        return found + list(_without_shape(config, config.model))
-    shape = config.model.shape
+    found += [*_stages(config, model), *_batch(config)]
+    if shape is None:
+        return found + list(_without_shape(config, model))
     return [*found, *_tensor(config, shape), *_context(config, shape), *_experts(config, shape)]
 
 
@@ -60,27 +64,29 @@ def _divides(path: KeyPath, size: int, of: int, what: str) -> Iterator[Violation
 
 
 def _without_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
-    layout = config.layout
     needs = {"tp": "the size of activations", "cp": "heads", "ep": "experts", "pp": "the size of activations"}
     for name, what in needs.items():
-        if getattr(layout, name) > 1:
+        if (size := getattr(config.layout, name)) > 1:
             fix = "give hidden, heads, ffn, vocab of the model; or a shipped model"
-            yield Violation(("layout", name), f"{name} {getattr(layout, name)} needs {what}, and {model.name} has no shape", fix)
-    if layout.etp > 1:
-        yield _no_experts(layout.etp)
+            yield Violation(("layout", name), f"{name} {size} needs {what}, and {model.name} has no shape", fix)
+    yield from _no_experts(config.layout.etp)
     if config.compute is None:
         what = f"{model.name} has no shape: the compute of a layer is unknown"
         fix = "compute: {forward_per_layer: 7ms, backward_per_layer: 15ms}, or hidden, heads, ffn, vocab of the model"
         yield Violation(("model",), what, fix)
 
 
+def _no_experts(etp: int) -> Iterator[Violation]:
+    if etp > 1:
+        yield Violation(("layout", "etp"), f"etp {etp}, and the model has no experts", "leave etp out, or a model with moe")
+
+
 def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    layout, path = config.layout, ("layout", "tp")
+    layout, path, kv = config.layout, ("layout", "tp"), shape.kv_heads
     for size, what in ((shape.heads, "heads"), (shape.hidden, "hidden size"), (shape.ffn, "ffn width")):
         if size % layout.tp:
             yield from _divides(path, layout.tp, size, what)
             return
-    kv = shape.kv_heads
     if shape.mla is None and kv % layout.tp and layout.tp % kv:
         yield Violation(path, f"tp {layout.tp} neither divides {kv} kv heads nor is a multiple of them", f"tp: {divisors(kv)}")
     if layout.sp and config.sequence % (layout.tp * layout.cp):
@@ -107,21 +113,18 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
 
 
 def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    layout, moe = config.layout, shape.moe
-    path = ("layout", "ep")
+    layout, moe, path, inside = config.layout, shape.moe, ("layout", "ep"), config.layout.tp * config.layout.cp * config.layout.dp
     if moe is None:
         if layout.ep > 1:
             yield Violation(path, f"ep {layout.ep}, and the model has no experts", "ep: 1, or a model with moe")
-        if layout.etp > 1:
-            yield _no_experts(layout.etp)
+        yield from _no_experts(layout.etp)
         return
     yield from _divides(path, layout.ep, moe.experts, "the number of experts")
     yield from _divides(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
     if layout.tp > 1 and not layout.sp and layout.etp != layout.tp:
         what = f"without sp all {layout.tp} ranks of a tensor group have the same tokens, so etp must be tp; it is {layout.etp}"
         yield Violation(("layout", "sp"), what, f"sp: true, or etp: {layout.tp}")
-    if layout.dp and (layout.tp * layout.cp * layout.dp) % (layout.ep * layout.etp):
-        inside = layout.tp * layout.cp * layout.dp
+    if inside % (layout.ep * layout.etp):  # 0 without dp
         what = f"ep x etp = {layout.ep * layout.etp} does not divide the {inside} ranks of a stage (tp x cp x dp)"
         both = [one for one in range(1, moe.experts + 1) if moe.experts % one == 0 and inside // layout.etp % one == 0]
         yield Violation(path, what, f"ep: {', '.join(map(str, both))}")
@@ -130,10 +133,6 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
         if ours != theirs:
             what = "attention and experts would have different stages: pp is inside ep or dp"
             yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
-
-
-def _no_experts(etp: int) -> Violation:
-    return Violation(("layout", "etp"), f"etp {etp}, and the model has no experts", "leave etp out, or a model with moe")
 
 
 def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
@@ -183,22 +182,17 @@ def _schedule(config: ParallelConfig) -> Iterator[Violation]:
     yield from (Violation(*one) for one in row.requires(config))
 
 
-def _order(config: ParallelConfig) -> Iterator[Violation]:
-    layout = config.layout
-    if layout.cp > 1 and layout.pp > 1:
-        between = layout.order[min(map(layout.order.index, ("cp", "dp"))) : max(map(layout.order.index, ("cp", "dp")))]
-        if "pp" in between:
-            what = "gradients are summed over cp and dp, but pp is between them"
-            yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
-
-
 def _shards(config: ParallelConfig) -> Iterator[Violation]:
     layout, shard = config.layout, config.shard
+    if layout.cp > 1 and layout.pp > 1:
+        first, last = sorted(map(layout.order.index, ("cp", "dp")))
+        if "pp" in layout.order[first:last]:
+            what = "gradients are summed over cp and dp, but pp is between them"
+            yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
     if not shard.row.grouped or not layout.dp:
         return
     groups = [layout.group("cp", "dp")]
-    moe = config.model and config.model.shape and config.model.shape.moe
-    if moe and not layout.tp * layout.cp * layout.dp % (layout.ep * layout.etp):
+    if config.moe and not layout.tp * layout.cp * layout.dp % (layout.ep * layout.etp):
         groups.append(layout.group("dp", experts=True))
     for group in groups:
         try:
@@ -213,11 +207,61 @@ def _overlap(config: ParallelConfig) -> Iterator[Violation]:
     if overlap.tp and not (layout.sp and layout.tp > 1):
         what = "hiding TP under split GEMMs needs sequence parallelism"
         yield Violation(("overlap", "tp"), what, "sp: true with tp of at least 2, or overlap.tp: false")
-    shape = config.model.shape if config.model else None
-    if overlap.ep == "shared" and not (shape and shape.moe and shape.moe.shared_ffn):
+    if overlap.ep == "shared" and not (config.moe and config.moe.shared_ffn):
         yield Violation(("overlap", "ep"), "the model has no shared expert to hide under", "ep: true (another batch), or false")
     if overlap.ep and layout.ep == 1:
         yield Violation(("overlap", "ep"), "ep is 1: there is nothing to hide", "ep: false, or layout.ep of at least 2")
     if config.pipeline.hides_experts and layout.ep > 1 and not overlap.ep:
         what = f"{config.schedule} hides the all-to-alls under the other batch, and overlap.ep is false"
         yield Violation(("overlap", "ep"), what, "ep: true, or another schedule")
+
+
+def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
+    """Overlap that a job asks for in vain; checks that need dp are skipped while ``layout.dp`` is 0, unknown."""
+    if config.model is None:  # plain calls name their groups themselves
+        return []
+    found = [*_alone(config), *_given_times(config)]
+    if found or not config.layout.dp or "sm_share" not in config.overlap.asked:
+        return found
+    sent = (call for stage in pipeline_stages(config) for call in stage_calls(config, stage))
+    if all(call.hides in ("nothing", "steady pipeline") for call in sent):  # no multiprocessor copies a stage's messages
+        what = "sm_share slows compute while communication runs beside it, and none does here"
+        found = [Violation(("overlap", "sm_share"), what, "leave sm_share out, or let something hide")]
+    return found
+
+
+def _alone(config: ParallelConfig) -> Iterator[Violation]:
+    layout, asked, one_replica = config.layout, config.overlap.asked, config.layout.dp and config.gradient_ranks == 1
+    if "dp" in asked and one_replica:
+        what = "dp x cp is 1: there are no gradient collectives to hide"
+        yield Violation(("overlap", "dp"), what, "leave overlap.dp out, or more ranks")
+    if "pp" in asked and layout.pp == 1:
+        yield Violation(("overlap", "pp"), "pp is 1: there are no borders to hide", "leave overlap.pp out, or pp of at least 2")
+    if "cp" in asked and layout.cp == 1:
+        yield Violation(("overlap", "cp"), "cp is 1: there is nothing to hide", "leave overlap.cp out, or cp of at least 2")
+    elif "cp" in asked and layout.cp_mode != "ring":
+        what = f"cp_mode {layout.cp_mode} needs all keys and values before attention starts, so nothing hides"
+        yield Violation(("overlap", "cp"), what, "leave overlap.cp out, or layout.cp_mode: ring")
+    if config.compression and config.compression.on == "dp" and one_replica:
+        yield Violation(("compression", "on"), "dp x cp is 1: there is nothing to compress", "more ranks, or no compression")
+    if "ep" in asked and layout.ep > 1 and layout.dp and config.micro_batches == 1:
+        what = "tokens hide under another micro-batch, and a replica has only one a step"
+        fix = f"batch.global: {2 * config.global_batch}, a smaller batch.micro, overlap.ep: shared (a shared expert), or false"
+        yield Violation(("overlap", "ep"), what, fix)
+
+
+def _given_times(config: ParallelConfig) -> Iterator[Violation]:
+    overlap, layout, asked, times = config.overlap, config.layout, config.overlap.asked, config.compute
+    if times is None:
+        return
+    if times.per_layer:
+        if "cp" in asked and layout.cp > 1 and layout.cp_mode == "ring":
+            what = "the ring hides under attention, whose time is not among the given times of a layer"
+            yield Violation(("overlap", "cp"), what, "a device and a stack in place of compute, or leave overlap.cp out")
+        return
+    layers = config.shard.layers and config.shard.reshard
+    wanted = {"tp": overlap.tp, "cp": "cp" in asked, "ep": bool(overlap.ep), "dp": "dp" in asked and layers}
+    for name in (name for name, there in wanted.items() if there):
+        what = f"{name} hides under single layers, but compute gives times of a whole step"
+        fix = f"compute: {{forward_per_layer: ..., backward_per_layer: ...}}, or leave overlap.{name} out"
+        yield Violation(("overlap", name), what, fix)

@@ -1,32 +1,47 @@
-"""A job by path, shipped name or mapping: validated with every error in one report, and again for a number of ranks."""
+"""A job by path, shipped name or mapping: validated with every error in one report, and again for a number of ranks.
+
+Named files are read, and defaults that follow from other keys filled in.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError, given, nearest, printable, shown
+from colltool.base.errors import ColltoolError, given, nearest, printable, problems_of, shown
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
+from colltool.definitions.field_types import Part
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read
 from colltool.definitions.source import KeyPath
 from colltool.fabric.load import SUFFIX, exists
-from colltool.training.constraint_violations import Violation, constraint_violations
-from colltool.training.files.job import JobFile
-from colltool.training.invalid_overlap import invalid_overlaps
-from colltool.training.layout import RankGroup
-from colltool.training.parallel_config import ParallelConfig
-from colltool.training.presets import preset_folder, preset_names, stem_of
-from colltool.training.resolve import draft, lacking
-from colltool.training.traffic import tensor_buckets
+from colltool.training.calls import tensor_buckets
+from colltool.training.constraint_violations import Violation, constraint_violations, invalid_overlaps
+from colltool.training.files import Schedule
+from colltool.training.files.job import JobFile, OverlapFile, ShardFile
+from colltool.training.files.presets import preset_folder, preset_names, read_device, read_model, read_stack, stem_of
+from colltool.training.model import TransformerModel, accelerator_of, stack_of, transformer_of
+from colltool.training.parallel_config import (
+    Compression,
+    GivenTimes,
+    Overlap,
+    ParallelConfig,
+    ParallelLayout,
+    Precision,
+    RankGroup,
+    Shard,
+)
+from colltool.training.strategies import SCHEDULES, default_schedule
 
 SHORT = Shorthand(example="layout.tp=4")
 MOST_TRIED = 256  # numbers of replicas, to find one that fits
 
 JobSource = str | os.PathLike[str] | Mapping[str, Any]
+F = TypeVar("F", bound=Part)
 
 
 class PlainCall(NamedTuple):
@@ -64,10 +79,8 @@ class Job:
         total = inside * layout.dp if ranks is None else ranks
         if total < 1:
             raise no_ranks(total, inside)
-        if wrong := self._unfilled(inside, total):
-            self.refuse([wrong])
         config = self.draft._replace(layout=layout._replace(dp=total // inside))
-        if found := constraint_violations(config) or invalid_overlaps(config):
+        if found := self._unfilled(inside, total) or constraint_violations(config) or invalid_overlaps(config):
             self.refuse(found)
         return config
 
@@ -75,26 +88,23 @@ class Job:
         """Whether the file would be read with these values; one may contradict a key beside it."""
         return read(JobFile, self.reading.data, overrides=values, short=SHORT).model is not None
 
-    def _unfilled(self, inside: int, ranks: int) -> Violation | None:
-        dp = self.draft.layout.dp
+    def _unfilled(self, inside: int, ranks: int) -> list[Violation]:
+        dp, path = self.draft.layout.dp, ("layout", "dp")
         if dp and inside * dp != ranks:
             fits = f"dp: {ranks // inside}, dp: auto, or " if ranks % inside == 0 else ""
             what = f"tp x cp x pp x dp = {inside * dp} does not fill {ranks} ranks"
-            return Violation(("layout", "dp"), what, f"{fits}{given('ranks', inside * dp)}")
-        if ranks % inside:
-            near = self._nearest(inside, ranks)
-            fix = f"{' or '.join(given('ranks', size) for size in near)}{', or ' if near else ''}a smaller tp, cp or pp"
-            return Violation(("layout",), f"tp x cp x pp = {inside} does not divide {ranks} ranks", fix)
-        return None
+            return [Violation(path, what, f"{fits}{given('ranks', inside * dp)}")]
+        if ranks % inside == 0:
+            return []
 
-    def _nearest(self, inside: int, ranks: int) -> list[int]:
-        below = range(ranks // inside, 0, -1)
-        above = range(ranks // inside + 1, ranks // inside + MOST_TRIED)
-        found = (next((dp for dp in side if self._sound(dp)), None) for side in (below[:MOST_TRIED], above))
-        return [dp * inside for dp in found if dp is not None]
+        def sound(dp: int) -> bool:
+            return not constraint_violations(self.draft._replace(layout=self.draft.layout._replace(dp=dp)))
 
-    def _sound(self, dp: int) -> bool:
-        return not constraint_violations(self.draft._replace(layout=self.draft.layout._replace(dp=dp)))
+        below, above = range(ranks // inside, 0, -1), range(ranks // inside + 1, ranks // inside + MOST_TRIED)
+        found = (next(filter(sound, side), 0) for side in (below[:MOST_TRIED], above))
+        near = [given("ranks", dp * inside) for dp in found if dp]
+        fix = f"{' or '.join(near)}{', or ' if near else ''}a smaller tp, cp or pp"
+        return [Violation(path[:1], f"tp x cp x pp = {inside} does not divide {ranks} ranks", fix)]
 
     def refuse(self, found: list[Violation]) -> None:
         """Raises ManyErrors, each violation at its place in the file or at its override."""
@@ -140,7 +150,15 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
     ManyErrors: everything wrong with the content, in the order of the file, then the overrides.
     ColltoolError: no such job, an unreadable file, not YAML.
     """
-    return _finished(*job_reading(job, overrides, SHORT._replace(argument=argument)))
+    short = SHORT._replace(argument=argument)
+    if isinstance(job, Mapping):
+        return _finished(read(JobFile, job, overrides=overrides, short=short), Path(), "")
+    if not isinstance(job, str | os.PathLike):
+        fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
+        raise ColltoolError(f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix)
+    file, name = find_job(job)
+    text = read_text(file, "definition", name)
+    return _finished(read(JobFile, text, name, overrides, short), Path(file).parent, stem_of(file))
 
 
 def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> Job:
@@ -149,47 +167,31 @@ def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> J
 
 
 def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
-    found = draft(reading, folder)
-    if found is not None and not lacking(reading):
-        for one in constraint_violations(found) or invalid_overlaps(found):
-            reading.refuse(one.path, one.what, one.fix)
+    found, device_from = None, ""
+    if reading.model is not None:
+        found = draft(reading, reading.model, folder)
+        if found is not None and not lacking(reading, reading.model):
+            for one in constraint_violations(found) or invalid_overlaps(found):
+                reading.refuse(one.path, one.what, one.fix)
+        if reading.model.device is not None:  # of a shipped job it yields to the fabric's; one that a user wrote is meant
+            told = folder != preset_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
+            device_from = "job" if told else "default"
     file = reading.result()
     assert found is not None  # nothing was refused
-    measured = file.measured
     return Job(
         name=file.name or stem or "job",
         description=file.description,
         draft=found,
         energy=file.energy,
         steps=file.steps,
-        measured_step_s=measured.step if measured else None,
-        measured_memory_bytes=measured.memory if measured else None,
+        measured_step_s=file.measured.step if file.measured else None,
+        measured_memory_bytes=file.measured.memory if file.measured else None,
         overrides=reading.overrides,
         model_name=found.model.name if found.model else "",
-        device_from=_device_from(reading, folder),
+        device_from=device_from,
         file=file,
         reading=reading,
     )
-
-
-def _device_from(reading: Reading[JobFile], folder: Path) -> str:
-    """A shipped job's device is a default that yields to the fabric's; one that a user wrote is meant."""
-    if reading.model is None or reading.model.device is None:
-        return ""
-    told = folder != preset_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
-    return "job" if told else "default"
-
-
-def job_reading(job: JobSource, overrides: Overrides = (), short: Shorthand = SHORT) -> tuple[Reading[JobFile], Path, str]:
-    """A job as far as it is read, the folder of the files that it names, and the stem of its own file."""
-    if isinstance(job, Mapping):
-        return read(JobFile, job, overrides=overrides, short=short), Path(), ""
-    if not isinstance(job, str | os.PathLike):
-        fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
-        raise ColltoolError(f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix)
-    file, name = find_job(job)
-    text = read_text(file, "definition", name)
-    return read(JobFile, text, name, overrides, short), Path(file).parent, stem_of(file)
 
 
 def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
@@ -208,3 +210,117 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:
     return ColltoolError(f"a job on {ranks} ranks", argument="ranks", fix=f"write {given('ranks', example)}")
+
+
+def _part(
+    reading: Reading[JobFile], folder: Path, failed: list[str], key: str, value: str | F | None, *,
+    load: Callable[[str, Path], F], made: Callable[..., Any],
+) -> Any:  # fmt: skip
+    """From its mapping, or from the file that its name means."""
+    if value is None or not isinstance(value, str):
+        return value and made(value)
+    try:
+        return made(load(value, folder), Path(value).stem)
+    except ColltoolError as error:
+        failed.append(key)
+        for one in problems_of(error):
+            if one.where:
+                reading.pass_on((key,), one)
+            else:
+                reading.refuse((key,), one.what, one.fix)
+        return None
+
+
+def draft(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelConfig | None:
+    """dp is 0 where it is auto. None where a named file cannot be read; it is then refused in the reading."""
+    failed: list[str] = []
+    part = partial(_part, reading, folder, failed)
+    model = part("model", file.model, load=read_model, made=transformer_of)
+    device = part("device", file.device, load=read_device, made=accelerator_of)
+    stack = part("stack", file.stack, load=read_stack, made=stack_of)
+    if failed:
+        return None
+    layout, compute, times = _layout(file, model), file.compute, None
+    if compute is not None and compute.forward_per_layer is not None:
+        times = GivenTimes(compute.forward_per_layer, compute.backward_per_layer or 0.0, per_layer=True)
+    elif compute is not None:
+        times = GivenTimes(compute.forward or 0.0, compute.backward or 0.0, per_layer=False)
+    schedule, batch, small = file.schedule or default_schedule(layout.virtual), file.batch, file.compression
+    compression = None
+    if small is not None:
+        known = small.on, small.scheme, small.block, small.keep, small.warmup, small.overhead
+        compression = Compression(*known, extra_steps=small.extra_steps)
+    return ParallelConfig(
+        layout=layout,
+        model=model,
+        sequence=file.sequence or 1,
+        global_batch=batch.global_ if batch else max(1, layout.dp),
+        micro_batch=batch.micro if batch else 1,
+        shard=shard_of(file.shard, layout, file.precision.grads),
+        schedule=schedule,
+        recompute=file.recompute,
+        precision=Precision(*(getattr(file.precision, name) for name in Precision._fields)),
+        device=device,
+        stack=stack,
+        overlap=overlap_of(file.overlap, layout, schedule, 0.0 if stack is None else stack.slowed),
+        compression=compression,
+        compute=times,
+        slower=file.slower or 1.0,
+    )
+
+
+def lacking(reading: Reading[JobFile], file: JobFile) -> bool:
+    """Whether a job leaves out what it cannot do without, each refused in the reading."""
+    wanted: list[tuple[str, str, str]] = []
+    if file.model is None and file.compute is None and not file.calls:
+        wanted.append(("model", "a job has a model, given times or plain calls", "model: llama3-70b"))
+    if file.model is not None:
+        if file.sequence is None:
+            wanted.append(("sequence", "a job with a model needs 'sequence'", "sequence: 8192"))
+        if file.batch is None:
+            wanted.append(("batch", "a job with a model needs 'batch'", "batch: {global: 1024, micro: 1}"))
+        if file.compute is None and file.stack is None:  # the device may be the fabric's
+            wanted.append(("stack", "no 'stack' says how fast it computes", "stack: megatron, or compute: {...}"))
+    if file.slower is not None and file.stack is None:
+        wanted.append(("slower", "slower scales a stack, and there is none", "stack: megatron, or leave slower out"))
+    if file.model is None and file.compute is not None and file.compute.forward_per_layer is not None:
+        wanted.append(("compute", "times of a layer need the number of layers", "model: {parameters: 7.0e+9, layers: 32}"))
+    for key, what, fix in wanted:
+        reading.refuse((key,) if key in reading.data else (), what, fix, about_key=True)
+    on = file.compression.on if file.compression else ""
+    sizes = [getattr(file.layout, name) for name in (("cp", "dp") if on == "dp" else (on,) if on else ())]
+    if unmatched := bool(sizes) and all(size == 1 for size in sizes):
+        reading.refuse(("compression", "on"), f"{on} is 1: there is nothing to compress", "on: dp")
+    return bool(wanted) or unmatched
+
+
+def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
+    told = file.layout
+    sp = told.sp and told.tp > 1
+    experts = model is not None and model.shape is not None and model.shape.moe is not None
+    same = {key: getattr(told, key) for key in ("tp", "cp", "cp_mode", "ep", "pp", "virtual", "order", "deduplicate")}
+    etp, dp = told.etp or (told.tp if experts and not sp else 1), 0 if told.dp == "auto" else told.dp
+    return ParallelLayout(**same, sp=sp, etp=etp, dp=dp, stages=told.stages or ())
+
+
+def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
+    """Under pipelines FSDP does not ``reshard`` by default."""
+    reshard = file.reshard if file.reshard is not None else layout.pp == 1
+    gathers = file.gathers or (2 if reshard else 1)
+    return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))
+
+
+def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: Schedule, slowed: float) -> Overlap:
+    """By default ep hides as the schedule does, and sm_share is ``slowed``; ``asked`` are the keys that a file itself sets."""
+    hides_experts = SCHEDULES[schedule].hides_experts and layout.ep > 1
+    asked = tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) is True)
+    return Overlap(
+        dp=file.dp is not False,
+        tp=file.tp is True,
+        pp=file.pp is not False,
+        ep={True: "batch", False: "", "shared": "shared", None: "batch" if hides_experts else ""}[file.ep],
+        cp=file.cp is not False,
+        asked=(*asked, "sm_share") if file.sm_share else asked,
+        overhead_s=file.overhead,
+        sm_share=slowed if file.sm_share is None else file.sm_share,
+    )

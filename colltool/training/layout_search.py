@@ -3,41 +3,113 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.formatting import counted, format_bytes
+from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.files.job import ShardFile
-from colltool.training.files.schema import written
-from colltool.training.invalid_overlap import possible_overlap
+from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.files import Recompute, Schedule, ShardMode, written
 from colltool.training.job import Job
-from colltool.training.job_placement import job_slice, on_fabric, refuse_impossible_step
-from colltool.training.memory import memory, worst_stage
+from colltool.training.job_results import on_fabric, refuse_impossible_step
+from colltool.training.memory import memory
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.plan import rates, seated
-from colltool.training.search_results import (
-    CHOICES,
-    TIE,
-    Constraints,
-    Keep,
-    LayoutSearch,
-    OwnLayout,
-    PricedLayout,
-    Ties,
-    constraints_of,
-    layout_choice,
-)
-from colltool.training.search_space import Frame, Space
+from colltool.training.search_space import Constraints, Frame, Keep, Space, constraints_of, possible_overlap
 from colltool.training.step_time import step_time
 from colltool.training.strategies import default_schedule
 
 MOST_REASONS = 3
+TIE = 0.03  # of the best step: plans of published runs are off by more
+
 Watch = Callable[[int, int], None]
+
+
+class LayoutChoice(NamedTuple):
+    """``dp`` and ``schedule`` follow from what is chosen."""
+
+    tp: int
+    sp: bool
+    cp: int
+    ep: int
+    etp: int
+    pp: int
+    virtual: int
+    dp: int
+    micro: int
+    shard: ShardMode
+    recompute: Recompute
+    schedule: Schedule
+
+    @property
+    def spoken(self) -> str:
+        sizes = [f"{name} {getattr(self, name)}" for name in ("tp", "cp", "ep", "pp", "virtual", "dp", "micro")]
+        return ", ".join([text for text in sizes if not text.endswith(" 1")] + [self.shard, f"recompute {self.recompute}"])
+
+
+class PricedLayout(NamedTuple):
+    choice: LayoutChoice
+    step_s: float
+    control_step_s: float
+    memory_bytes: float
+    tokens_per_s: float
+    mfu: float
+    of_best: float  # its step over the best one's, less 1
+
+    @property
+    def tie(self) -> bool:
+        return self.of_best <= TIE
+
+    @property
+    def network_share(self) -> float:
+        return 1 - self.control_step_s / self.step_s
+
+
+class Ties(NamedTuple):
+    layouts: int  # within TIE of the best, itself among them
+    differ: tuple[str, ...]  # the choices that tell them apart
+
+
+class OwnLayout(NamedTuple):
+    """The layout of the job's file: its figures, or why it cannot run on these ranks."""
+
+    searched: PricedLayout | None
+    fits: bool | None
+    why: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayoutSearch(Result):
+    """Layouts of a job, the fastest first; of equal steps the one that takes less memory."""
+
+    subject: ClassVar[str] = "plan_search"
+    job: Job
+    fabric: str
+    fabric_overrides: tuple[tuple[str, str], ...]
+    ranks: int
+    kept: tuple[tuple[str, str], ...]
+    held: int  # layouts that fill the ranks and fit together
+    fit: int  # of them the memory
+    priced: int  # of those sit on the fabric
+    capacity_bytes: float
+    ties: Ties
+    layouts: tuple[PricedLayout, ...]
+    own: OwnLayout
+    values: tuple[tuple[str, str], ...]  # that make ``plan`` show the best, as ``--job-set`` takes them
+
+    @property
+    def device(self) -> str:
+        assert self.job.draft.device is not None  # without one nothing is searched
+        return self.job.draft.device.name
+
+    @property
+    def best(self) -> PricedLayout:
+        return self.layouts[0]
 
 
 class Figures(NamedTuple):
@@ -48,6 +120,20 @@ class Figures(NamedTuple):
     number: int
     control_s: float
     setup: ParallelConfig
+
+    @property
+    def choice(self) -> LayoutChoice:
+        config, names = self.setup, ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "dp")
+        same = {name: getattr(config.layout, name) for name in names}
+        how: dict[str, Any] = {"shard": config.shard.mode, "recompute": config.recompute, "schedule": config.schedule}
+        return LayoutChoice(**same, micro=config.micro_batch, **how)
+
+    def against(self, best: Figures) -> PricedLayout:
+        tokens, mfu = rates(self.setup, self.step_s)
+        assert tokens is not None
+        assert mfu is not None
+        of_best = self.step_s / best.step_s - 1
+        return PricedLayout(self.choice, self.step_s, self.control_s, self.memory_bytes, tokens, mfu, of_best=of_best)
 
 
 def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None = None, *, top: int | None = None,
@@ -68,9 +154,11 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
     model, shape = _searchable(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
     seated(job, fabric, total)
-    _divides(kept, total)
+    if total % (inside := (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)):
+        what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks"
+        raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
     space = Space(job, model, shape, total, kept)
-    found = _PricedLayouts(CollectiveCostCache(job_slice(fabric, total), readings), model)
+    found = _PricedLayouts(CollectiveCostCache(job_slice(fabric, total), readings))
     every = space.sizes()
     for done, sizes in enumerate(every):
         if watch is not None:
@@ -82,6 +170,8 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
     best = min(found.priced)
     refuse_impossible_step(job, best.step_s, rates(best.setup, best.step_s)[1])
     chosen = sorted(found.priced) if top is None else nsmallest(top, found.priced)
+    tied = [one.choice for one in found.priced if one.step_s / best.step_s - 1 <= TIE]
+    choices = LayoutChoice._fields[:-1]  # the schedule follows
     return LayoutSearch(
         job=job,
         fabric=fabric.name,
@@ -92,50 +182,44 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
         fit=found.fit,
         priced=len(found.priced),
         capacity_bytes=found.capacity,
-        ties=_ties(found.priced, best),
-        layouts=tuple(_searched(one, best) for one in chosen),
+        ties=Ties(len(tied), tuple(name for name in choices if len({getattr(one, name) for one in tied}) > 1)),
+        layouts=tuple(one.against(best) for one in chosen),
         own=_own(job, total, found.costs, best),
         values=values_of(job, best.setup),
     )
 
 
 class _PricedLayouts:
-    def __init__(self, costs: CollectiveCostCache, model: TransformerModel) -> None:
-        self.costs, self.model = costs, model
+    def __init__(self, costs: CollectiveCostCache) -> None:
+        self.costs = costs
         self.held = self.fit = 0
         self.capacity = 0.0
         self.priced: list[Figures] = []
-        self.smallest: tuple[float, ParallelConfig] | None = None
+        self.smallest: Figures | None = None
         self.unseated: ColltoolError | None = None
 
     def take(self, frame: Frame, space: Space) -> None:
-        """ZeRO-2 sends what ZeRO-1 sends, so they share a price."""
+        """ZeRO-2 sends what ZeRO-1 sends, so they share a price; one that does not sit on the fabric has none."""
         steps: dict[tuple[object, ...], tuple[float, float] | None] = {}
         for config in space.variants(frame.setup):
             self.held += 1
             assert config.device is not None
-            self.capacity = config.device.memory_bytes
-            _, size = worst_stage(config, self.model)
-            if self.smallest is None or size < self.smallest[0]:
-                self.smallest = size, config
+            self.capacity, size = config.device.memory_bytes, memory(config, every_stage=False).bytes
+            if self.smallest is None or size < self.smallest.memory_bytes:
+                self.smallest = Figures(0.0, size, 0, 0.0, config)
             if size > self.capacity:
                 continue
             self.fit += 1
             row = config.shard.row
             sent = row.optimizer, row.weights, row.grouped, config.recompute
             if sent not in steps:
-                steps[sent] = self._step(config, frame)
+                try:
+                    found = step_time(config, self.costs, frame.plain)
+                    steps[sent] = found.step_s, found.control_s
+                except ColltoolError as error:
+                    self.unseated, steps[sent] = error, None
             if (step := steps[sent]) is not None:
                 self.priced.append(Figures(step[0], size, len(self.priced), step[1], config))
-
-    def _step(self, config: ParallelConfig, frame: Frame) -> tuple[float, float] | None:
-        """Seconds of a step, and with a free network; None where a group does not sit on the fabric."""
-        try:
-            found = step_time(config, self.costs, frame.plain)
-        except ColltoolError as error:
-            self.unseated = error
-            return None
-        return found.step_s, found.control_s
 
 
 def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
@@ -151,27 +235,6 @@ def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
     return draft.model, draft.model.shape
 
 
-def _divides(kept: Constraints, ranks: int) -> None:
-    inside = (kept.tp or 1) * (kept.cp or 1) * (kept.pp or 1)
-    if ranks % inside:
-        what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {ranks} ranks"
-        raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
-
-
-def _searched(one: Figures, best: Figures) -> PricedLayout:
-    tokens, mfu = rates(one.setup, one.step_s)
-    assert tokens is not None
-    assert mfu is not None
-    choice, of_best = layout_choice(one.setup), one.step_s / best.step_s - 1
-    return PricedLayout(choice, one.step_s, one.control_s, one.memory_bytes, tokens, mfu, of_best=of_best)
-
-
-def _ties(priced: list[Figures], best: Figures) -> Ties:
-    tied = [layout_choice(one.setup) for one in priced if one.step_s / best.step_s - 1 <= TIE]
-    differ = tuple(name for name in CHOICES if len({getattr(one, name) for one in tied}) > 1)
-    return Ties(len(tied), differ)
-
-
 def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> OwnLayout:
     try:
         config = job.setup(ranks)
@@ -179,42 +242,30 @@ def _own(job: Job, ranks: int, costs: CollectiveCostCache, best: Figures) -> Own
     except ColltoolError as error:
         return OwnLayout(None, None, said(error.what).splitlines()[0])
     size = memory(config)
-    figures = Figures(step.step_s, size.bytes, 0, step.control_s, config)
-    return OwnLayout(_searched(figures, best), size.fits, "")
+    return OwnLayout(Figures(step.step_s, size.bytes, 0, step.control_s, config).against(best), size.fits, "")
 
 
 def _nothing(job: Job, ranks: int, kept: Constraints, space: Space, found: _PricedLayouts) -> ColltoolError:
-    under = f" with {kept.spoken}" if kept.values else ""
-    what = f"no layout of {job.name} on {ranks} ranks{under}"
-    argument = "keep" if kept.values else "ranks"
+    reasons = [f"{count} for {key}: {space.examples[key].what}" for key, count in space.refused.most_common(MOST_REASONS)]
+    fix = f"refused {'; '.join(reasons) or 'all'}"
     if found.unseated is not None:
         fix = f"{counted(found.fit, 'layout')} fit the memory, none can be placed on the fabric: {said(found.unseated.what)}"
-        return ColltoolError(what, argument=argument, fix=f"{fix}; {said(found.unseated.fix)}")
-    if found.smallest is not None:
-        size, config = found.smallest
-        fix = (f"{counted(found.held, 'layout')} fill the ranks, none fits {format_bytes(found.capacity, 3)}: the smallest takes "
-               f"{format_bytes(size, 3)} ({layout_choice(config).spoken}); more ranks, or keep less")  # fmt: skip
-        return ColltoolError(what, argument=argument, fix=fix)
-    reasons = [f"{count} for {key}: {space.examples[key].what}" for key, count in space.refused.most_common(MOST_REASONS)]
-    return ColltoolError(what, argument=argument, fix=f"refused {'; '.join(reasons) or 'all'}")
+        fix += f"; {said(found.unseated.fix)}"
+    elif (least := found.smallest) is not None:
+        fix = f"{counted(found.held, 'layout')} fill the ranks, none fits {format_bytes(found.capacity, 3)}: the smallest takes "
+        fix += f"{format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep less"
+    what = f"no layout of {job.name} on {ranks} ranks{f' with {kept.spoken}' if kept.values else ''}"
+    return ColltoolError(what, argument="keep" if kept.values else "ranks", fix=fix)
 
 
 def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
     """Keys and values that make this setup of the job, without what its file says already."""
-    unhidden = {f"overlap.{name}": None for name in possible_overlap(job.file.overlap, config)[1]}
-    found = _sizes(job, config) | _shard(job.file.shard, config) | unhidden
-    return tuple((key, "null" if value is None else written(value)) for key, value in found.items())
-
-
-def _sizes(job: Job, config: ParallelConfig) -> dict[str, Any]:
-    file, layout = job.file, config.layout
-    given = file.layout
-    found: dict[str, Any] = {f"layout.{name}": getattr(layout, name) for name in ("tp", "cp", "ep", "pp", "virtual")
-                             if getattr(layout, name) != getattr(given, name)}  # fmt: skip
+    file, layout, given, shard = job.file, config.layout, job.file.layout, job.file.shard
+    sizes = ((key, getattr(layout, key)) for key in ("tp", "cp", "ep", "pp", "virtual"))
+    found: dict[str, Any] = {f"layout.{key}": size for key, size in sizes if size != getattr(given, key)}
     if layout.tp > 1 and layout.sp != given.sp:
         found["layout.sp"] = layout.sp
-    moe = config.model is not None and config.model.shape is not None and config.model.shape.moe is not None
-    if layout.etp != (given.etp or (layout.tp if moe and not layout.sp else 1)):
+    if layout.etp != (given.etp or (layout.tp if config.moe is not None and not layout.sp else 1)):
         found["layout.etp"] = layout.etp
     if given.stages and not layout.stages:
         found["layout.stages"] = None
@@ -224,10 +275,11 @@ def _sizes(job: Job, config: ParallelConfig) -> dict[str, Any]:
         found["batch.micro"] = config.micro_batch
     if config.schedule != (file.schedule or default_schedule(layout.virtual)):
         found["schedule"] = config.schedule
-    return found | ({"recompute": config.recompute} if config.recompute != file.recompute else {})
-
-
-def _shard(file: ShardFile, config: ParallelConfig) -> dict[str, Any]:
-    found: dict[str, Any] = {} if config.shard.mode == file.mode else {"shard.mode": config.shard.mode}
-    gone = [*(["group"] if not config.shard.row.grouped else []), *([] if config.shard.layers else ["gathers", "reshard"])]
-    return found | {f"shard.{key}": None for key in gone if getattr(file, key) is not None}
+    if config.recompute != file.recompute:
+        found["recompute"] = config.recompute
+    if config.shard.mode != shard.mode:
+        found["shard.mode"] = config.shard.mode
+    gone = (() if config.shard.row.grouped else ("group",)) + (() if config.shard.layers else ("gathers", "reshard"))
+    found |= {f"shard.{key}": None for key in gone if getattr(shard, key) is not None}
+    found |= {f"overlap.{key}": None for key in possible_overlap(file.overlap, config)[1]}
+    return tuple((key, "null" if value is None else written(value)) for key, value in found.items())

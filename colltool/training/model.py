@@ -1,12 +1,18 @@
-"""A model's shape and its parameter counts."""
+"""A model and its parameter counts; a device and a stack, and kernel times by a roofline with the shares of peak they reach."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.training.files import BYTES
 
 if TYPE_CHECKING:
-    from colltool.training.files.schema import ModelFile
+    from colltool.training.files import DeviceFile, ModelFile, StackFile
+
+EIGHT_BITS = ("fp8", "int8", "fp4")
 
 
 class Moe(NamedTuple):
@@ -45,6 +51,11 @@ class Shape(NamedTuple):
     window: int = 0  # keys that a query sees; 0: all before it
     windowed: float = 0.0  # share of layers with the window
 
+    @property
+    def norm(self) -> int:
+        """Parameters of a norm."""
+        return self.hidden * (2 if self.bias else 1)
+
     def keys(self, sequence: int) -> float:
         """Keys that a query of a causal model sees, averaged over queries and layers: s/2; in a window w - w^2/2s."""
         whole = 0.5 * sequence
@@ -62,9 +73,7 @@ class TransformerModel(NamedTuple):
 
     @property
     def parameters(self) -> float:
-        if self.given_parameters is not None:
-            return self.given_parameters
-        return float(parameters(self))
+        return self.given_parameters if self.given_parameters is not None else float(parameters(self))
 
     @property
     def dense_layers(self) -> int:
@@ -88,34 +97,27 @@ class LayerParameters(NamedTuple):
         return self.split / tp + self.whole, self.experts / (ep * etp)
 
 
-def attention_parameters(shape: Shape) -> LayerParameters:
-    """With the norm before it; the bottlenecks of latent attention are on every rank."""
-    h, a = shape.hidden, shape.heads
-    norm = h * (2 if shape.bias else 1)
-    if shape.mla is not None:
-        mla = shape.mla
-        down = h * (mla.q_rank + mla.kv_rank + mla.rope) + mla.q_rank + mla.kv_rank
-        up = a * ((mla.q_rank or h) * (mla.nope + mla.rope) + mla.kv_rank * (mla.nope + mla.value) + h * mla.value)
-        return LayerParameters(up, down + norm)
-    qkv = (a + 2 * shape.kv_heads) * shape.head_dim
-    biases = qkv if shape.bias else 0
-    return LayerParameters(h * qkv + h * a * shape.head_dim + biases, norm + (h if shape.bias else 0))
-
-
 def ffn_parameters(shape: Shape, width: int) -> float:
     return float(shape.matrices * shape.hidden * width + (width if shape.bias else 0))
 
 
 @lru_cache(maxsize=64)
 def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
-    attention = attention_parameters(shape)
-    whole = attention.whole + shape.hidden * (2 if shape.bias else 1) + (shape.hidden if shape.bias else 0)
+    """The bottlenecks of latent attention are on every rank."""
+    h, a = shape.hidden, shape.heads
+    whole = 2 * shape.norm + (h if shape.bias else 0)
+    if (mla := shape.mla) is not None:
+        whole += h * (mla.q_rank + mla.kv_rank + mla.rope) + mla.q_rank + mla.kv_rank
+        split = a * ((mla.q_rank or h) * (mla.nope + mla.rope) + mla.kv_rank * (mla.nope + mla.value) + h * mla.value)
+    else:
+        qkv = (a + 2 * shape.kv_heads) * shape.head_dim
+        split = h * qkv + h * a * shape.head_dim + (qkv if shape.bias else 0)
+        whole += h if shape.bias else 0
     if not experts or shape.moe is None:
-        return LayerParameters(attention.split + ffn_parameters(shape, shape.ffn), whole)
+        return LayerParameters(split + ffn_parameters(shape, shape.ffn), whole)
     moe = shape.moe
-    router = shape.hidden * moe.experts
     shared = ffn_parameters(shape, moe.shared_ffn) if moe.shared_ffn else 0.0
-    return LayerParameters(attention.split + shared, whole + router, moe.experts * ffn_parameters(shape, moe.ffn))
+    return LayerParameters(split + shared, whole + h * moe.experts, moe.experts * ffn_parameters(shape, moe.ffn))
 
 
 def embedding_parameters(shape: Shape) -> LayerParameters:
@@ -124,8 +126,7 @@ def embedding_parameters(shape: Shape) -> LayerParameters:
 
 def head_parameters(shape: Shape) -> LayerParameters:
     """With the norm before it; a tied head is counted with the embedding."""
-    norm = shape.hidden * (2 if shape.bias else 1)
-    return LayerParameters(0.0 if shape.tied else float(shape.vocab * shape.hidden), float(norm))
+    return LayerParameters(0.0 if shape.tied else float(shape.vocab * shape.hidden), float(shape.norm))
 
 
 def parameters(model: TransformerModel) -> float:
@@ -146,24 +147,176 @@ def active_parameters(model: TransformerModel) -> float:
 
 
 def transformer_of(file: ModelFile, name: str = "") -> TransformerModel:
-    called = file.name or name or "model"
-    if file.hidden is None or file.heads is None or file.ffn is None or file.vocab is None:
-        return TransformerModel(called, file.layers, None, file.parameters, file.left_out)
-    shape = Shape(
-        hidden=file.hidden,
-        heads=file.heads,
-        kv_heads=file.kv_heads or file.heads,
-        head_dim=file.head_dim or max(1, file.hidden // file.heads),
-        ffn=file.ffn,
-        matrices=3 if file.gated else 2,
-        vocab=file.vocab,
-        tied=file.tied,
-        bias=file.bias,
-        dropout=file.bias if file.dropout is None else file.dropout,
-        positions=file.positions,
-        moe=Moe(*(getattr(file.moe, name) for name in Moe._fields)) if file.moe else None,
-        mla=Mla(*(getattr(file.mla, name) for name in Mla._fields)) if file.mla else None,
-        window=file.window or 0,
-        windowed=(file.layers if file.windowed_layers is None else file.windowed_layers) / file.layers if file.window else 0.0,
-    )
+    called, shape = file.name or name or "model", None
+    if file.hidden is not None and file.heads is not None and file.ffn is not None and file.vocab is not None:
+        windowed = (file.layers if file.windowed_layers is None else file.windowed_layers) / file.layers
+        shape = Shape(
+            **{key: getattr(file, key) for key in ("hidden", "heads", "ffn", "vocab", "tied", "bias", "positions")},
+            kv_heads=file.kv_heads or file.heads,
+            head_dim=file.head_dim or max(1, file.hidden // file.heads),
+            matrices=3 if file.gated else 2,
+            dropout=file.bias if file.dropout is None else file.dropout,
+            moe=Moe(*(getattr(file.moe, key) for key in Moe._fields)) if file.moe else None,
+            mla=Mla(*(getattr(file.mla, key) for key in Mla._fields)) if file.mla else None,
+            window=file.window or 0,
+            windowed=windowed if file.window else 0.0,
+        )
     return TransformerModel(called, file.layers, shape, file.parameters, file.left_out)
+
+
+PairsOf = tuple[tuple[str, float], ...]
+
+
+class Accelerator(NamedTuple):
+    name: str
+    generation: str
+    peak: PairsOf  # dense FLOP/s by precision
+    memory_bytes: float
+    bandwidth_Bps: float
+
+    def peak_flops(self, precision: str) -> float:
+        if (rate := dict(self.peak).get(precision)) is not None:
+            return rate
+        has = ", ".join(known for known, _ in self.peak)
+        raise ColltoolError(f"{self.name} has no peak for {precision}", fix=f"precision: {{compute: one of {has}}}")
+
+
+class Stack(NamedTuple):
+    """What software reaches of a device, as :class:`colltool.training.files.StackFile` describes it."""
+
+    name: str
+    gemm: tuple[tuple[str, PairsOf], ...]
+    grouped: PairsOf
+    fp8_half: float
+    flash: bool
+    attention: PairsOf
+    elementwise: float
+    backward_elementwise: float
+    launch: PairsOf
+    memory_gemm: float
+    memory_elementwise: float
+    memory_optimizer: float
+    optimizer_bytes: float
+    fixed_s: float
+    jitter: float
+    runtime_bytes: float
+    assumed: tuple[str, ...] = ()
+    grouped_half: float = 100.0
+    inside: float = 0.4
+    loss_bytes: float = 4.0
+    slowed: float = 0.0
+
+    def gemm_share(self, precision: str, generation: str) -> float:
+        """The share of peak that a large GEMM reaches."""
+        table = dict(self.gemm).get(precision)
+        if table is None:
+            known = ", ".join(name for name, _ in self.gemm)
+            fix = f"another precision ({known}), or give the stack as a mapping"
+            raise ColltoolError(f"stack {self.name} has no efficiency for {precision}", fix=fix)
+        return self._of(table, generation, f"GEMMs in {precision}")
+
+    def attention_share(self, generation: str) -> float:
+        """Of the bf16 peak."""
+        return self._of(self.attention, generation, "attention")
+
+    def grouped_share(self, precision: str, generation: str) -> float:
+        """Of a GEMM over several experts; that of any GEMM where the stack has none."""
+        return dict(self.grouped).get(generation, self.gemm_share(precision, generation))
+
+    def launch_s(self, precision: str) -> float:
+        table = dict(self.launch)
+        return table.get(precision, max(table.values()))
+
+    def knows(self, device: Accelerator, precision: str) -> bool:
+        try:
+            return min(self.gemm_share(precision, device.generation), self.attention_share(device.generation)) > 0
+        except ColltoolError:
+            return False
+
+    def _of(self, table: PairsOf, generation: str, what: str) -> float:
+        if (found := dict(table).get(generation)) is not None:
+            return found
+        fix = f"a device of {', '.join(name for name, _ in table)}, another stack, or the stack as a mapping"
+        raise ColltoolError(f"stack {self.name} has no efficiency for {what} on {generation}", fix=fix)
+
+
+def _pairs(table: Mapping[Any, float]) -> PairsOf:
+    return tuple((str(key), value) for key, value in table.items())
+
+
+def accelerator_of(file: DeviceFile, name: str = "") -> Accelerator:
+    return Accelerator(file.name or name or "device", file.generation, _pairs(file.peak), file.memory, file.bandwidth)
+
+
+def stack_of(file: StackFile, name: str = "") -> Stack:
+    made: dict[str, Any] = {
+        "name": file.name or name or "stack",
+        "gemm": tuple((str(precision), _pairs(table)) for precision, table in file.gemm.items()),
+        "grouped": _pairs(file.grouped),
+        "flash": file.attention.flash,
+        "attention": _pairs(file.attention.efficiency),
+        "launch": _pairs(file.launch),
+        "fixed_s": file.fixed,
+        "runtime_bytes": file.runtime,
+    }
+    return Stack(**made, **{key: getattr(file, key) for key in Stack._fields if key not in made})
+
+
+class Gemm(NamedTuple):
+    """(m, k) times (k, n), ``copies`` of them in one launch; ``grouped``: each with its own weights."""
+
+    m: float
+    n: float
+    k: float
+    copies: int = 1
+    grouped: bool = False
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.m * self.n * self.k * self.copies
+
+    @property
+    def backward(self) -> tuple[Gemm, Gemm]:
+        """The gradients of the input and of the weight."""
+        return self._replace(n=self.k, k=self.n), self._replace(m=self.n, n=self.k, k=self.m)
+
+
+class Roofline(NamedTuple):
+    device: Accelerator
+    stack: Stack
+    precision: str
+
+
+def gemm_s(gemm: Gemm, machine: Roofline) -> float:
+    """t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)), in seconds.
+
+    In 8 bits E is E K / (K + 512), K the inner dimension: short sums do not fill the units. Several experts are a launch each,
+    and M tokens of one reach M / (M + 100) of the share: they do not fill tiles. A single expert is an ordinary GEMM.
+    """
+    if not gemm.flops:
+        return 0.0
+    device, stack, precision = machine
+    several = gemm.grouped and gemm.copies > 1
+    share = (stack.grouped_share if several else stack.gemm_share)(precision, device.generation)
+    if several:
+        share *= gemm.m / (gemm.m + stack.grouped_half)
+    if precision in EIGHT_BITS:
+        share *= gemm.k / (gemm.k + stack.fp8_half)
+    width, out = BYTES[precision], max(2.0, BYTES[precision])
+    moved = gemm.copies * (width * (gemm.m * gemm.k + gemm.k * gemm.n) + out * gemm.m * gemm.n)
+    busy = max(gemm.flops / (share * device.peak_flops(precision)), moved / (stack.memory_gemm * device.bandwidth_Bps))
+    return stack.launch_s(precision) * (gemm.copies if several else 1) + busy
+
+
+def core_s(flops: float, machine: Roofline) -> float:
+    """Attention's scores and their sum over values, in 16 bits."""
+    if not flops:
+        return 0.0
+    device, stack, precision = machine
+    if precision in EIGHT_BITS:
+        precision = "bf16"
+    return stack.launch_s(precision) + flops / (stack.attention_share(device.generation) * device.peak_flops(precision))
+
+
+def moved_s(size: float, machine: Roofline) -> float:
+    return size / (machine.stack.memory_elementwise * machine.device.bandwidth_Bps)

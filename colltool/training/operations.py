@@ -1,4 +1,4 @@
-"""A layer as a list of operations, from which its FLOPs, time, activations and collectives all follow.
+"""A layer as a list of operations, from which its FLOPs, time, activations and collectives all follow; and a stage's compute.
 
 T tokens of a rank in a micro-batch, h hidden, a heads, g kv heads, d head dim, f width, n_m matrices, t tensor parallelism; a
 multiply and an add are two operations.
@@ -6,16 +6,19 @@ multiply and an add are two operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import ParallelConfig
-from colltool.training.roofline import Gemm
+from colltool.training.model import EIGHT_BITS, Gemm, Roofline, Shape, TransformerModel, core_s, gemm_s, moved_s
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, stage_parameters
+from colltool.training.strategies import Recomputation
 
 PERMUTE_MOVES = 6  # of a token and expert: sorted in, sorted out, weighted and summed, each read and written
 SCORE_BYTES = 5.0  # kept of a score without flash: softmax and dropout in 16 bits, the mask in 8 (arXiv:2205.05198)
+FLASH_BACKWARD = 2.5  # of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
+LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed
+SCORE_MOVES = 5  # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
 
 
 class LayerCut(NamedTuple):
@@ -33,6 +36,11 @@ class LayerCut(NamedTuple):
         return self.tokens / self.tp if self.sp else self.tokens
 
 
+def cut_of(config: ParallelConfig) -> LayerCut:
+    layout, width = config.layout, config.precision.activation_bytes
+    return LayerCut(config.tokens, config.sequence, layout.tp, layout.sp, layout.ep, layout.etp, width=width)
+
+
 class Heads(NamedTuple):
     """Elements per token on a rank; ``latent`` ones are on every rank."""
 
@@ -41,6 +49,16 @@ class Heads(NamedTuple):
     v: float
     out: float
     latent: int = 0
+
+
+def heads_of(shape: Shape, tp: int) -> Heads:
+    """With tp above the kv heads, ranks hold copies of them. Latent attention: arXiv:2405.04434."""
+    a = shape.heads / tp
+    if (mla := shape.mla) is not None:
+        qk, value = a * (mla.nope + mla.rope), a * mla.value
+        return Heads(qk, qk, value, value, mla.q_rank + mla.kv_rank + mla.rope)
+    kv = max(shape.kv_heads / tp, 1.0) * shape.head_dim
+    return Heads(a * shape.head_dim, kv, kv, a * shape.head_dim)
 
 
 class Operation(NamedTuple):
@@ -62,46 +80,20 @@ class Operation(NamedTuple):
         return sum(gemm.flops for gemm in self.gemms) + self.causal
 
 
-def heads_of(shape: Shape, tp: int) -> Heads:
-    """With tp above the kv heads, ranks hold copies of them. Latent attention: arXiv:2405.04434."""
-    a = shape.heads / tp
-    if shape.mla is not None:
-        mla = shape.mla
-        qk, value = a * (mla.nope + mla.rope), a * mla.value
-        return Heads(qk, qk, value, value, mla.q_rank + mla.kv_rank + mla.rope)
-    kv = max(shape.kv_heads / tp, 1.0) * shape.head_dim
-    return Heads(a * shape.head_dim, kv, kv, a * shape.head_dim)
-
-
-def cut_of(config: ParallelConfig) -> LayerCut:
-    layout = config.layout
-    width = config.precision.activation_bytes
-    return LayerCut(config.tokens, config.sequence, layout.tp, layout.sp, layout.ep, layout.etp, width=width)
-
-
 @lru_cache(maxsize=4096)
 def layer_operations(shape: Shape, cut: LayerCut, *, experts: bool = False) -> tuple[Operation, ...]:
     """Terms of Korthikanti 2022 (arXiv:2205.05198), from the shape.
 
     In 16 bits attention keeps 11 s b h and its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4 s b h.
     """
-    return tuple(_operations(shape, cut, experts=experts))
-
-
-def _operations(shape: Shape, cut: LayerCut, *, experts: bool) -> Iterator[Operation]:
-    moe = shape.moe if experts else None
     # inputs of norms and of regions, masks of dropout: 10 s b h of a GPT
-    yield Operation("norms", stored=cut.outside * shape.hidden * (4 * cut.width + (2 if shape.dropout else 0)))
-    yield _attention(shape, cut)
+    norms = Operation("norms", stored=cut.outside * shape.hidden * (4 * cut.width + (2 if shape.dropout else 0)))
+    attention, moe = _attention(shape, cut), shape.moe if experts else None
     if moe is None:
-        yield _ffn(shape, cut, "ffn", shape.ffn)
-        return
-    yield Operation("router", (Gemm(cut.outside, moe.experts, shape.hidden),))
-    if moe.shared_ffn:
-        yield _ffn(shape, cut, "shared expert", moe.shared_ffn)
+        return norms, attention, _ffn(shape, cut, "ffn", shape.ffn)
     local, width = max(1, moe.experts // cut.ep), moe.ffn / cut.etp
     busiest = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local  # the busiest rank's tokens
-    yield Operation(
+    routed = Operation(
         "experts",
         (
             Gemm(busiest, (shape.matrices - 1) * width, shape.hidden, local, grouped=True),
@@ -112,14 +104,16 @@ def _operations(shape: Shape, cut: LayerCut, *, experts: bool) -> Iterator[Opera
         region=not cut.sp and not moe.shared_ffn,  # with sequence parallelism their tokens are apart already
         routed=cut.outside * shape.hidden,
     )
+    router = Operation("router", (Gemm(cut.outside, moe.experts, shape.hidden),))
+    shared = (_ffn(shape, cut, "shared expert", moe.shared_ffn),) if moe.shared_ffn else ()
+    return norms, attention, router, *shared, routed
 
 
 def _attention(shape: Shape, cut: LayerCut) -> Operation:
     """qkv 2Th(a+2g)d/t, output 2Tadh/t, latent attention through its bottlenecks; scores and sum over values 4Tsad/t."""
-    tokens, h, mla = cut.tokens, shape.hidden, shape.mla
-    at = heads_of(shape, cut.tp)
+    tokens, h, at = cut.tokens, shape.hidden, heads_of(shape, cut.tp)
     gemms: tuple[Gemm, ...] = (Gemm(tokens, at.q + at.k + at.v, h), Gemm(tokens, h, at.out))
-    if mla is not None:
+    if (mla := shape.mla) is not None:
         up = shape.heads / cut.tp * (mla.nope + mla.value)
         queries, keys = Gemm(tokens, at.q, mla.q_rank or h), Gemm(tokens, up, mla.kv_rank)
         gemms = (Gemm(tokens, at.latent, h), queries, keys, Gemm(tokens, h, at.out))
@@ -164,8 +158,7 @@ def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     Korthikanti 2022 (arXiv:2205.05198, eq 7) counts all of attention: 72 B s L h^2 (1 + s/6h + V/12Lh), ``halved=False``.
     """
     assert config.model is not None
-    tokens = float(config.global_batch * config.sequence)
-    return 3.0 * forward_flops(config.model, tokens, config.sequence, halved=halved)
+    return 3.0 * forward_flops(config.model, float(config.global_batch * config.sequence), config.sequence, halved=halved)
 
 
 def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
@@ -173,8 +166,8 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
 
     The head is never recomputed: 96 B s L h^2 (1 + s/6h + V/16Lh) has 3 of its forward passes.
     """
-    assert config.model is not None
-    model, shape = config.model, config.model.shape
+    model, shape = config.model, config.shape
+    assert model is not None
     assert shape is not None
     tokens, again = float(config.global_batch * config.sequence), 0.0
     if config.again.layers:
@@ -183,3 +176,143 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
         core = _attention(shape, LayerCut(tokens, config.sequence))
         again = model.layers * (core.causal if halved else core.core)
     return model_flops(config, halved=halved) + again
+
+
+Phase = Literal["forward", "backward", "again", "update"]  # "again" is the forward pass that recomputation repeats
+
+
+class Times(NamedTuple):
+    """Seconds of one micro-batch."""
+
+    forward_s: float = 0.0
+    backward_s: float = 0.0
+    again_s: float = 0.0  # recomputation
+    weight_s: float = 0.0  # weight gradients: the part of backward that no other stage waits for
+
+    @property
+    def total_s(self) -> float:
+        return self.forward_s + self.backward_s + self.again_s
+
+    def of(self, phase: Phase) -> float:
+        return {"forward": self.forward_s, "backward": self.backward_s, "again": self.again_s}[phase]
+
+    def plus(self, other: Times) -> Times:
+        return Times(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    def times(self, factor: float) -> Times:
+        return Times(*(factor * mine for mine in self))
+
+
+class LayerTimes(NamedTuple):
+    """One layer and micro-batch."""
+
+    gemms: Times  # through weights, except of experts
+    core: Times  # attention scores and their sum over values
+    elementwise: Times
+    experts: Times = Times()
+
+    @property
+    def all(self) -> Times:
+        return self.gemms.plus(self.core).plus(self.elementwise).plus(self.experts)
+
+    def times(self, factor: float) -> LayerTimes:
+        return LayerTimes(*(part.times(factor) for part in self))
+
+
+class StageTimes(NamedTuple):
+    """One stage and micro-batch; times given for a whole step have no layers."""
+
+    stage: PipelineStage
+    dense: LayerTimes | None  # of one layer; None where the stage has none
+    moe: LayerTimes | None
+    ends: Times  # embedding and head
+    all: Times
+
+
+def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
+    dense = moe = None
+    if (given := config.compute) is not None:
+        once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
+        if given.per_layer:
+            again = Times(again_s=given.forward_s) if config.again.layers else Times()
+            dense = LayerTimes(once.plus(again), Times(), Times())
+            moe = dense if stage.moe_layers else None
+        ends, total = Times(), dense.all.times(stage.layers) if dense else once.times(1 / config.micro_batches)
+    else:
+        dense = layer_times(config, experts=False) if stage.dense_layers else None
+        moe = layer_times(config, experts=True) if stage.moe_layers else None
+        ends = total = _ends(config, stage)
+        for one, layers in ((dense, stage.dense_layers), (moe, stage.moe_layers)):
+            total = total.plus(one.all.times(layers)) if one else total
+    if (slower := config.slower) == 1:
+        return StageTimes(stage, dense, moe, ends, total)
+    dense, moe = dense and dense.times(slower), moe and moe.times(slower)
+    return StageTimes(stage, dense, moe, ends.times(slower), total.times(slower))
+
+
+def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
+    assert config.shape is not None
+    return _layer(config.shape, cut_of(config), _roofline_of(config), config.again, experts)
+
+
+def _roofline_of(config: ParallelConfig) -> Roofline:
+    assert config.device is not None
+    assert config.stack is not None
+    return Roofline(config.device, config.stack, config.precision.compute)
+
+
+def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
+    """Every byte of a rank's share of the states goes through memory once."""
+    if config.device is None or config.stack is None:
+        return 0.0
+    held, row = stage_parameters(config, stage), config.shard.row
+    of_dense, of_experts = (config.gradient_ranks, config.layout.expert_dp) if row.optimizer else (1, 1)
+    if row.grouped:
+        of_dense = of_experts = config.shard.group
+    moved = config.stack.optimizer_bytes * (held.dense / of_dense + held.experts / of_experts)
+    return config.slower * moved / (config.stack.memory_optimizer * config.device.bandwidth_Bps)
+
+
+@lru_cache(maxsize=4096)
+def _layer(shape: Shape, cut: LayerCut, roofline: Roofline, again: Recomputation, experts: bool) -> LayerTimes:
+    read, stack = layer_operations(shape, cut, experts=experts), roofline.stack
+    gemms = _through([gemm for one in read if one.name != "experts" for gemm in one.gemms], roofline)
+    core = next(_core(one, cut.width, roofline) for one in read if one.scores)
+    # kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence parallelism the rest
+    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
+    moved = moved_s(stack.elementwise * tokens * shape.hidden * cut.width, roofline)
+    parts = [gemms, core, Times(moved, stack.backward_elementwise * moved), Times()]
+    for one in (one for one in read if one.name == "experts"):
+        permuted = moved_s(one.moved * cut.width, roofline)
+        parts[3] = _through(one.gemms, roofline).plus(Times(permuted, stack.backward_elementwise * permuted))
+    if again.layers:
+        parts = [part._replace(again_s=part.forward_s) for part in parts]
+    elif again.core:
+        parts[1] = core._replace(again_s=core.forward_s)
+    return LayerTimes(*parts)
+
+
+def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
+    forward = sum(gemm_s(one, roofline) for one in gemms)
+    inputs, weights = (sum(gemm_s(one.backward[side], roofline) for one in gemms) for side in (0, 1))
+    return Times(forward, inputs + weights, weight_s=weights)
+
+
+def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
+    """Fused, only the causal half; else all scores, written out and passed over by elementwise kernels."""
+    if roofline.stack.flash:
+        return Times(core_s(attention.causal, roofline), core_s(FLASH_BACKWARD * attention.causal, roofline))
+    forward, scores = core_s(attention.core, roofline), moved_s(SCORE_MOVES * attention.scores * width, roofline)
+    return Times(forward + scores, 2 * forward + roofline.stack.backward_elementwise * scores)
+
+
+def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
+    """The head and its loss; the embedding is a copy, covered by the fixed part of a step."""
+    if not stage.head or (shape := config.shape) is None:
+        return Times()
+    roofline = _roofline_of(config)
+    if roofline.precision in EIGHT_BITS:
+        roofline = roofline._replace(precision="bf16")  # the head stays in 16 bits
+    head = _through([Gemm(config.tokens, shape.vocab / config.layout.tp, shape.hidden)], roofline)
+    loss = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, roofline)
+    return head.plus(Times(loss, loss))

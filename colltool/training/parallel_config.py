@@ -1,17 +1,133 @@
-"""A job resolved for a number of ranks: what its compute, traffic and memory follow from."""
+"""A job resolved for a number of ranks, the groups that its dimensions form, and its pipeline stages.
+
+Ranks are numbered with the first dimension of ``order`` fastest, so a dimension's stride is the product of the sizes inside it.
+Attention and experts cut the same ranks in two ways, as Megatron-Core's two rank generators do (``parallel_state.py``): tp, cp,
+dp, pp for what every token passes, and etp, ep, the experts' own dp and pp for the experts.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
-from colltool.training.files.schema import BYTES, Recompute, Schedule, ShardMode
-from colltool.training.layout import ParallelLayout
-from colltool.training.model import TransformerModel, embedding_parameters, head_parameters, layer_parameters
-from colltool.training.roofline import Accelerator, Stack
+from colltool.training.files import BYTES, ContextMode, Recompute, Schedule, ShardMode
+from colltool.training.model import (
+    Accelerator,
+    Moe,
+    Shape,
+    Stack,
+    TransformerModel,
+    embedding_parameters,
+    head_parameters,
+    layer_parameters,
+)
 from colltool.training.strategies import RECOMPUTATIONS, SCHEDULES, SHARDINGS, PipelineSchedule, Recomputation, Sharding
 
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
 DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
+
+Axes = tuple[tuple[int, int], ...]
+
+
+class RankGroup(NamedTuple):
+    """(size, stride) of each axis, innermost first; evenly spaced ranks have a single axis."""
+
+    axes: Axes
+
+    @property
+    def ranks(self) -> int:
+        return prod(size for size, _ in self.axes)
+
+    @property
+    def stride(self) -> int:
+        """The distance of neighbours on the innermost axis."""
+        return self.axes[0][1] if self.axes else 1
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        found = [0]
+        for size, stride in self.axes:
+            found = [first + step * stride for step in range(size) for first in found]
+        return tuple(found)
+
+
+class ParallelLayout(NamedTuple):
+    tp: int = 1
+    sp: bool = False
+    cp: int = 1
+    cp_mode: ContextMode = "ring"
+    ep: int = 1
+    etp: int = 1
+    pp: int = 1
+    virtual: int = 1
+    dp: int = 1  # 0: not known yet
+    order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")
+    stages: tuple[int, ...] = ()  # layers of each
+    deduplicate: bool = False  # a token goes once to a rank with several of its experts
+
+    @property
+    def ranks(self) -> int:
+        return self.tp * self.cp * self.pp * self.dp
+
+    @property
+    def expert_dp(self) -> int:
+        """Replicas of an expert: D t c / (e t_e)."""
+        return self.ranks // (self.pp * self.ep * self.etp)
+
+    @property
+    def dense_sizes(self) -> dict[str, int]:
+        return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
+
+    @property
+    def expert_sizes(self) -> dict[str, int]:
+        """tp is that of an expert, dp its replicas."""
+        return {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.expert_dp, "pp": self.pp}
+
+    def group(self, *names: str, experts: bool = False) -> RankGroup:
+        """Over one dimension or several: ``group("cp", "dp")`` sums gradients."""
+        return _group(self, names, experts)
+
+
+@lru_cache(maxsize=65536)
+def _group(layout: ParallelLayout, names: tuple[str, ...], experts: bool) -> RankGroup:
+    """Cached, as a search asks for the same groups again and again."""
+    return group_over(layout.expert_sizes if experts else layout.dense_sizes, layout.order, names)
+
+
+def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
+    found, stride = {}, 1
+    for name in order:
+        found[name] = stride
+        stride *= sizes[name]
+    return found
+
+
+def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, ...]) -> RankGroup:
+    """The ranks that differ in these dimensions alone; axes that continue each other are merged."""
+    apart, axes = strides(sizes, order), list[tuple[int, int]]()
+    for name in (name for name in order if name in names and sizes[name] > 1):
+        if axes and axes[-1][0] * axes[-1][1] == apart[name]:
+            axes[-1] = (axes[-1][0] * sizes[name], axes[-1][1])
+        else:
+            axes.append((sizes[name], apart[name]))
+    return RankGroup(tuple(axes))
+
+
+def cut(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
+    """Its first ``inner`` ranks, and the ranks of equal place in each such part; ValueError where parts do not tile the group."""
+    inside: list[tuple[int, int]] = []
+    across: list[tuple[int, int]] = []
+    left, even = inner, True
+    for size, stride in group.axes:
+        taken = min(left, size)
+        even = even and not (size % taken or left % taken)
+        inside += [(taken, stride)] if taken > 1 else []
+        across += [(size // taken, stride * taken)] if size > taken else []
+        left //= taken
+    if left != 1 or not even:
+        raise ValueError(f"parts of {inner} do not tile {group.ranks} ranks")
+    return RankGroup(tuple(inside)), RankGroup(tuple(across))
 
 
 class Shard(NamedTuple):
@@ -35,7 +151,7 @@ class Precision(NamedTuple):
     compute: str = "bf16"
     params: str = "bf16"
     grads: str = "fp32"  # when they are summed
-    dispatch: str = "bf16"  # of tokens on their way to experts
+    dispatch: str = "bf16"  # of tokens on their way to experts; the way back is in ``activation_bytes``
 
     @property
     def activation_bytes(self) -> float:
@@ -45,11 +161,6 @@ class Precision(NamedTuple):
     @property
     def param_bytes(self) -> float:
         return BYTES[self.params]
-
-    @property
-    def dispatch_bytes(self) -> float:
-        """On the way to an expert; the way back is in ``activation_bytes``."""
-        return BYTES[self.dispatch]
 
 
 class Overlap(NamedTuple):
@@ -101,6 +212,14 @@ class ParallelConfig(NamedTuple):
     slower: float = 1.0  # times as long as the stack says, by a measured step
 
     @property
+    def shape(self) -> Shape | None:
+        return self.model.shape if self.model is not None else None
+
+    @property
+    def moe(self) -> Moe | None:
+        return shape.moe if (shape := self.shape) is not None else None
+
+    @property
     def micro_batches(self) -> int:
         """m: micro-batches of a replica in a step."""
         return max(1, self.global_batch // (self.layout.dp * self.micro_batch))
@@ -142,9 +261,7 @@ class ParallelConfig(NamedTuple):
         """Of gradients: as given, else the default of the mode's library."""
         if self.shard.bucket is not None:
             return self.shard.bucket
-        if not self.shard.row.optimizer:
-            return DDP_BUCKET
-        return max(MEGATRON_BUCKET, 1e6 * ranks) * grad_bytes
+        return max(MEGATRON_BUCKET, 1e6 * ranks) * grad_bytes if self.shard.row.optimizer else DDP_BUCKET
 
 
 class PipelineStage(NamedTuple):
@@ -179,30 +296,23 @@ def ends_as_layers(config: ParallelConfig) -> bool:
 
 def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     """Dense layers come first; with virtual stages a stage holds every p-th chunk of the model."""
-    model, layout = config.model, config.layout
+    model, p, v, folded = config.model, config.layout.pp, config.chunks, config.folded
     assert model is not None
-    p, folded = layout.pp, config.folded
-    held = _chunks(config, model, config.chunks)
+    if ends_as_layers(config):
+        held = [[(model.layers + 2) // (p * v)] * v for _ in range(p)]  # layers of every chunk, by stage
+        held[0][0] -= 1
+        held[-1][-1] -= 1
+    else:
+        counts = config.layout.stages or (model.layers // p,) * p
+        held = [[count // v + (chunk < count % v) for chunk in range(v)] for count in counts]
     dense, left = [0] * p, model.dense_layers
-    for chunk in range(len(held[0])):
+    for chunk in range(v):
         for stage in range(p) if not (folded and chunk % 2) else range(p - 1, -1, -1):
             here = min(left, held[stage][chunk])
             dense[stage] += here
             left -= here
     last = 0 if folded else p - 1  # ZB-V: the head stands with the embedding (arXiv:2401.10241 section 6)
     return tuple(PipelineStage(i, dense[i], sum(held[i]) - dense[i], i == 0, i == last) for i in range(p))
-
-
-def _chunks(config: ParallelConfig, model: TransformerModel, virtual: int) -> list[list[int]]:
-    """Layers of every chunk, by stage."""
-    p = config.layout.pp
-    if ends_as_layers(config):
-        found = [[(model.layers + 2) // (p * virtual)] * virtual for _ in range(p)]
-        found[0][0] -= 1
-        found[-1][-1] -= 1
-        return found
-    counts = config.layout.stages or (model.layers // p,) * p
-    return [[held // virtual + (chunk < held % virtual) for chunk in range(virtual)] for held in counts]
 
 
 class RankParameters(NamedTuple):
@@ -225,26 +335,22 @@ def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParamet
     return RankParameters(*layer_parameters(model.shape, experts=experts).on(layout.tp, layout.ep, layout.etp))
 
 
-def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
+def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> float:
     """Of embedding and head; with p > 1 the last stage has its own copy of a tied head."""
-    model = config.model
-    assert model is not None
-    shape, tp = model.shape, config.layout.tp
+    shape, tp = config.shape, config.layout.tp
     if shape is None:
-        return RankParameters(0.0)
+        return 0.0
     embedding = embedding_parameters(shape)
     total = embedding.on(tp)[0] if stage.embedding else 0.0
     if stage.head:
         total += head_parameters(shape).on(tp)[0]
         if shape.tied and not stage.embedding:
             total += embedding.split / tp
-    return RankParameters(total)
+    return total
 
 
 def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
-    ends = ends_parameters(config, stage)
     dense = layer_parameters_of(config, experts=False) if stage.dense_layers else RankParameters(0.0)
     moe = layer_parameters_of(config, experts=True) if stage.moe_layers else RankParameters(0.0)
-    return RankParameters(
-        ends.dense + stage.dense_layers * dense.dense + stage.moe_layers * moe.dense, stage.moe_layers * moe.experts
-    )
+    whole = ends_parameters(config, stage) + stage.dense_layers * dense.dense + stage.moe_layers * moe.dense
+    return RankParameters(whole, stage.moe_layers * moe.experts)

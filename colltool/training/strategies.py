@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
-from colltool.training.files.schema import Recompute, Schedule, ShardMode
+from colltool.training.files import Recompute, Schedule, ShardMode
 
 if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
@@ -73,7 +73,6 @@ RECOMPUTATIONS = rows_for(
 
 NARAYANAN = "Narayanan 2021, arXiv:2104.04473, section 2.2"
 ZERO_BUBBLE = "Qi 2023, Zero Bubble Pipeline Parallelism, arXiv:2401.10241"
-DUALPIPE = "DeepSeek-V3 Technical Report, arXiv:2412.19437, table 2"
 
 
 class Pass(NamedTuple):
@@ -97,19 +96,22 @@ class InFlight(NamedTuple):
     behind: int
 
 
-Idle = Callable[[Sequence[Pass], int], float]
-Requirement = Callable[["ParallelConfig"], Iterator[tuple[tuple[str, ...], str, str]]]  # key path, what, fix
+Needs = Iterator[tuple[tuple[str, ...], str, str]]  # that a job does not meet: key path, what, fix
+
+
+def _none(_: ParallelConfig) -> Needs:
+    return iter(())
 
 
 class PipelineSchedule(NamedTuple):
     """Holds from two stages on: a single stage has no bubble and keeps one micro-batch."""
 
     name: Schedule
-    bubble_s: Idle  # of all passes and v: seconds beyond m passes of the slowest stage
+    bubble_s: Callable[[Sequence[Pass], int], float]  # of all passes and v: seconds beyond m passes of the slowest stage
     in_flight: Callable[[InFlight], float]  # most micro-batches whose activations a stage keeps at once
     source: str
-    requires: Requirement = lambda _: iter(())  # of the layout
-    requires_batch: Requirement = lambda _: iter(())  # once dp is known
+    requires: Callable[[ParallelConfig], Needs] = _none  # of the layout
+    requires_batch: Callable[[ParallelConfig], Needs] = _none  # once dp is known
     interleaved: bool = False  # v chunks a stage, every p-th of the model
     folded: bool = False  # two chunks a stage; the model ends on the stage where it begins
     ends_as_layers: bool = True  # embedding and head may each stand in for a layer
@@ -119,7 +121,7 @@ class PipelineSchedule(NamedTuple):
     hides_experts: bool = False
 
 
-def _others_s(passes: Sequence[Pass]) -> float:
+def _others_s(passes: Sequence[Pass], _: int) -> float:
     taus = [one.total_s for one in passes]
     return sum(taus) - max(taus)
 
@@ -130,14 +132,13 @@ def _dualpipe_s(passes: Sequence[Pass], _: int) -> float:
     return max(0.0, (len(passes) / 2 - 1) * (worst.total_s + worst.backward_s - 3 * worst.weight_s))
 
 
-def _interleaved_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    layout = config.layout
-    if layout.virtual == 1 or layout.pp == 1:
-        what = f"interleaved, and virtual is {layout.virtual}, pp {layout.pp}"
+def _interleaved_needs(config: ParallelConfig) -> Needs:
+    if config.layout.virtual == 1 or config.layout.pp == 1:
+        what = f"interleaved, and virtual is {config.layout.virtual}, pp {config.layout.pp}"
         yield ("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b"
 
 
-def _interleaved_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _interleaved_batch(config: ParallelConfig) -> Needs:
     pp, m = config.layout.pp, config.micro_batches
     if m % pp:
         fit = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
@@ -145,7 +146,7 @@ def _interleaved_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...]
         yield ("batch", "global"), what, f"global: {fit}, or schedule: 1f1b with virtual: 1"
 
 
-def _folded_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _folded_needs(config: ParallelConfig) -> Needs:
     layout = config.layout
     layers = config.model.layers // layout.pp if config.model and not layout.stages else 0
     if layout.pp > 1 and layers % 2:
@@ -153,13 +154,12 @@ def _folded_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str
         yield ("schedule",), what, "an even number of layers a stage, or schedule: zb1p"
 
 
-def _dualpipe_needs(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    pp = config.layout.pp
-    if pp % 2:
+def _dualpipe_needs(config: ParallelConfig) -> Needs:
+    if (pp := config.layout.pp) % 2:
         yield ("layout", "pp"), f"dualpipe needs an even pp, got {pp}", f"pp: {pp + 1}, or schedule: 1f1b"
 
 
-def _dualpipe_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _dualpipe_batch(config: ParallelConfig) -> Needs:
     pp, m = config.layout.pp, config.micro_batches
     if m % 2 or m < pp:
         what = f"dualpipe feeds both ends: needs an even number of micro-batches, at least pp {pp}, got {m}"
@@ -169,23 +169,11 @@ def _dualpipe_batch(config: ParallelConfig) -> Iterator[tuple[tuple[str, ...], s
 SCHEDULES = rows_for(
     Schedule,
     [
-        PipelineSchedule(
-            name="gpipe",
-            bubble_s=lambda passes, _: _others_s(passes),
-            in_flight=lambda at: at.m,
-            source="Huang 2018, GPipe, arXiv:1811.06965",
-        ),
-        PipelineSchedule(
-            name="1f1b",
-            bubble_s=lambda passes, _: _others_s(passes),
-            in_flight=lambda at: min(at.m, at.behind),
-            source=NARAYANAN,
-            from_layout=True,
-            split="zb1p",
-        ),
+        PipelineSchedule("gpipe", _others_s, lambda at: at.m, source="Huang 2018, GPipe, arXiv:1811.06965"),
+        PipelineSchedule("1f1b", _others_s, lambda at: min(at.m, at.behind), NARAYANAN, from_layout=True, split="zb1p"),
         PipelineSchedule(
             name="interleaved",
-            bubble_s=lambda passes, v: _others_s(passes) / v,
+            bubble_s=lambda passes, v: _others_s(passes, v) / v,
             # 2(p-i-1) + (v-1)p + 1 chunks of a v-th stage: 1 + (p-1)/(p v) times p on the first (Korthikanti 2022, section 4.2.3)
             in_flight=lambda at: min(at.m * at.v, 2 * (at.behind - 1) + (at.v - 1) * at.p + 1) / at.v,
             source=NARAYANAN,
@@ -196,7 +184,7 @@ SCHEDULES = rows_for(
         ),
         PipelineSchedule(
             name="zb1p",
-            bubble_s=lambda passes, _: _others_s(passes) / 3,
+            bubble_s=lambda passes, v: _others_s(passes, v) / 3,
             in_flight=lambda at: min(at.m, at.behind),
             source=f"{ZERO_BUBBLE}: ZB-H1, a third of 1F1B's bubble",
         ),
@@ -213,7 +201,7 @@ SCHEDULES = rows_for(
             name="dualpipe",
             bubble_s=_dualpipe_s,
             in_flight=lambda at: min(at.m, at.p + 1),
-            source=DUALPIPE,
+            source="DeepSeek-V3 Technical Report, arXiv:2412.19437, table 2",
             requires=_dualpipe_needs,
             requires_batch=_dualpipe_batch,
             ends_as_layers=False,

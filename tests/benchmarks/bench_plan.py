@@ -24,7 +24,7 @@ import yaml
 import colltool
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.memory import memory
-from colltool.training.step_time import step_of
+from colltool.training.step_time import step_time
 
 Row = dict[str, str]
 RUNS = Path(__file__).parents[1] / "data" / "training_runs.csv"
@@ -183,7 +183,7 @@ def judge(row: Row) -> Judged:
         ColltoolError: the plan refuses it.
     """
     setup, real = colltool.load_job(job_of(row)).setup(whole(row, "devices")), float(row["t_step_s"])
-    step, kept = step_of(setup, CollectiveCostCache(fabric_of(row))), memory(setup)
+    step, kept = step_time(setup, CollectiveCostCache(fabric_of(row))), memory(setup)
     off = kept.bytes / (float(row["mem_GB"]) * 1e9) - 1 if row.get("mem_GB") else None
     return Judged(row, step.step_s, bool(kept.fits), step.step_s / real - 1, step.control_s / real - 1, off)
 

@@ -10,8 +10,9 @@ import pytest
 
 import colltool
 from colltool.cli.completion import complete_job
+from colltool.training.calls import DIMENSIONS
 from colltool.training.job import load_job
-from colltool.training.job_results import DIMENSIONS, JobList, check_job, show_job
+from colltool.training.job_results import JobList, check_job, show_job
 
 TEXT = """\
 model: {layers: 8, hidden: 1024, heads: 16, ffn: 4096, vocab: 32000}

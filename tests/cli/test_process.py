@@ -385,7 +385,7 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
 
     for name in ("my-cluster.yaml", "other.yaml"):
         Path(name).write_text((shipped_folder() / "nvl72.yaml").read_text())
-    from colltool.training.presets import preset_folder as shipped_workloads
+    from colltool.training.files.presets import preset_folder as shipped_workloads
 
     job = (shipped_workloads("jobs") / "llama3-70b.yaml").read_text()
     Path("my-job.yaml").write_text(job.replace("device: h100\n", ""))  # computes on what the cluster has

@@ -18,7 +18,7 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.traces.rank_map import axes_of
 from colltool.traces.results import TraceComparison
-from colltool.training.layout import RankGroup
+from colltool.training.parallel_config import RankGroup
 
 WHERE = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0))
 MIB = 2**20

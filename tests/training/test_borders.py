@@ -9,7 +9,7 @@ import pytest
 import colltool
 from colltool.base.primitives import P2P
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.layout import RankGroup
+from colltool.training.parallel_config import RankGroup
 
 FORWARD, BACKWARD = 4e-3, 8e-3  # of a layer
 Op = tuple[str, int, int]  # a pass, its micro-batch and its chunk

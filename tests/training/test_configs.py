@@ -13,11 +13,9 @@ from planning import dense, two_tiers
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.training.files.config_keys import FAMILIES, HARMLESS, NEUTRAL, REASONS
-from colltool.training.files.huggingface import USED
+from colltool.training.files.presets import FAMILIES, HARMLESS, NEUTRAL, REASONS, USED, read_model
 from colltool.training.job_results import check_job
 from colltool.training.model import Shape, TransformerModel, transformer_of
-from colltool.training.presets import read_model
 
 Config = dict[str, Any]
 

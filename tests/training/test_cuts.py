@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltool.training.layout import ParallelLayout, RankGroup, cut, group_over, strides
+from colltool.training.parallel_config import ParallelLayout, RankGroup, cut, group_over, strides
 
 ORDER = ("tp", "cp", "ep", "dp", "pp")
 

@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.library import DEVICES
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.render.dispatch import document
-from colltool.training.presets import preset_names
+from colltool.training.files.presets import preset_names
 
 NO_HARDWARE = {"kd-mesh", "mesh512", "star512", "torus512"}
 UNKNOWN_PEAK = {"trainium2"}

@@ -8,11 +8,7 @@ from importlib import import_module
 import closed_forms
 import pytest
 
-MODULES = {
-    "compression": 2,
-    "calls": 1,
-    "traffic": 2,
-}
+MODULES = {"overlap": 2, "calls": 3}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -8,20 +8,37 @@ from typing import Any
 import pytest
 from closed_forms import utilisation
 
-from colltool.training.compute import LayerTimes, Times, layer_times, optimizer_s, stage_times
+from colltool.training.files.presets import read_device, read_stack
 from colltool.training.job import load_job
-from colltool.training.model import Mla, Moe, Shape, TransformerModel
+from colltool.training.model import (
+    Accelerator,
+    Gemm,
+    Mla,
+    Moe,
+    Roofline,
+    Shape,
+    Stack,
+    TransformerModel,
+    accelerator_of,
+    core_s,
+    gemm_s,
+    moved_s,
+    stack_of,
+)
 from colltool.training.operations import (
     LayerCut,
+    LayerTimes,
     Operation,
+    Times,
     forward_flops,
     hardware_flops,
     layer_operations,
+    layer_times,
     model_flops,
+    optimizer_s,
+    stage_times,
 )
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
-from colltool.training.presets import read_device, read_stack
-from colltool.training.roofline import Accelerator, Gemm, Roofline, Stack, accelerator_of, core_s, gemm_s, moved_s, stack_of
 
 GPT3 = Shape(hidden=12288, heads=96, kv_heads=96, head_dim=128, ffn=49152, matrices=2, vocab=51200)
 

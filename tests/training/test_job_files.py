@@ -14,11 +14,10 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AR
 from colltool.definitions.reader import json_schema
 from colltool.training.files.job import JobFile
+from colltool.training.files.presets import preset_folder, preset_names
 from colltool.training.job import Job, read_job
 from colltool.training.job_results import job_warnings
-from colltool.training.layout import RankGroup
-from colltool.training.parallel_config import Compression, GivenTimes, Overlap, Precision, Shard
-from colltool.training.presets import preset_folder, preset_names
+from colltool.training.parallel_config import Compression, GivenTimes, Overlap, Precision, RankGroup, Shard
 
 WHOLE = """\
 schema: colltool.job/1

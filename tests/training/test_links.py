@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.training.link_utilisation import JobLink
-from colltool.training.plan import Plan
+from colltool.training.plan import JobLink, Plan
 
 GB = 1e9
 

@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 from colltool.base.errors import ColltoolError
-from colltool.training.files.schema import DeviceFile, ModelFile, StackFile
-from colltool.training.presets import preset_names, read_device, read_model, read_stack
-from colltool.training.roofline import accelerator_of, stack_of
+from colltool.training.files import DeviceFile, ModelFile, StackFile
+from colltool.training.files.presets import preset_names, read_device, read_model, read_stack
+from colltool.training.model import accelerator_of, stack_of
 
 WITHOUT_NUMBERS = {"schema_", "name", "description", "date", "generation", "notes", "source", "assumed"}
 

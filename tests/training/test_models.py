@@ -10,6 +10,7 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.training.files.presets import preset_names, read_model
 from colltool.training.job import load_job
 from colltool.training.model import Shape, TransformerModel, active_parameters, layer_parameters, parameters, transformer_of
 from colltool.training.parallel_config import (
@@ -19,7 +20,6 @@ from colltool.training.parallel_config import (
     pipeline_stages,
     stage_parameters,
 )
-from colltool.training.presets import preset_names, read_model
 
 
 def shape(**changed: Any) -> Shape:

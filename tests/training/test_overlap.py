@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.training.calls import Call, Hiding, Per
+from colltool.training.calls import Call, Hiding, Per, stage_calls
 from colltool.training.collective_cost import CollectiveCost
-from colltool.training.compute import LayerTimes, StageTimes, Times
 from colltool.training.job import load_job
-from colltool.training.layout import ParallelLayout, RankGroup
+from colltool.training.operations import LayerTimes, StageTimes, Times
 from colltool.training.overlap import OverlapModel, PricedCall
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.traffic import stage_calls
+from colltool.training.parallel_config import ParallelConfig, ParallelLayout, PipelineStage, RankGroup, pipeline_stages
 
 LAYERS = 10
 LAYER = LayerTimes(gemms=Times(10.0, 20.0, weight_s=8.0), core=Times(), elementwise=Times())

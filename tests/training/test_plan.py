@@ -9,7 +9,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS
 from colltool.training.collective_cost import CollectiveCostCache, in_axes
-from colltool.training.layout import RankGroup
+from colltool.training.parallel_config import RankGroup
 from colltool.training.strategies import SCHEDULES, SHARDINGS
 
 RTOL = 0.02  # the documents' own rounding

@@ -10,11 +10,11 @@ from planning import dense, thin, two_tiers
 import colltool
 from colltool.base.formatting import format_bytes
 from colltool.training import changes as module
-from colltool.training.candidates import candidates
+from colltool.training.changes import candidates
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.memory import memory
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.step_time import step_of
+from colltool.training.step_time import step_time
 
 SHAPE = {"layers": 8, "hidden": 4096, "heads": 32, "kv_heads": 32, "ffn": 11008, "vocab": 32000}
 EXPERTS = SHAPE | {"moe": {"experts": 64, "top_k": 4, "ffn": 2048}}
@@ -61,19 +61,19 @@ def test_every_candidate_is_what_its_values_say(name: str, monkeypatch: pytest.M
     job = colltool.load_job(JOBS[name])
     setup = job.setup(64)
     costs = CollectiveCostCache(FABRIC)
-    made: list[tuple[str, dict[str, str], ParallelConfig]] = list(candidates(setup, FABRIC, step_of(setup, costs)))
+    made: list[tuple[str, dict[str, str], ParallelConfig]] = list(candidates(setup, FABRIC, step_time(setup, costs)))
     for what, values, other in made:
         if not job.takes(values) or module.constraint_violations(other) or module.invalid_overlaps(other):
             continue
         again = colltool.load_job(JOBS[name], [f"{key}={value}" for key, value in values.items()]).setup(64)
-        assert step_of(again, costs).step_s == pytest.approx(step_of(other, costs).step_s, rel=1e-12), what
+        assert step_time(again, costs).step_s == pytest.approx(step_time(other, costs).step_s, rel=1e-12), what
 
 
 def test_every_kind_of_change_was_met() -> None:
     """By the jobs above."""
     costs = CollectiveCostCache(FABRIC)
     setups = [colltool.load_job(job).setup(64) for job in JOBS.values()]
-    seen = {what for setup in setups for what, _, _ in candidates(setup, FABRIC, step_of(setup, costs))}
+    seen = {what for setup in setups for what, _, _ in candidates(setup, FABRIC, step_time(setup, costs))}
     wanted = {
         "recompute none", "recompute selective", "sequence parallelism", "TP behind split GEMMs", "the ring behind attention",
         "gradients behind the backward pass", "pipeline borders behind compute", "tokens behind another batch", "larger buckets",
@@ -105,7 +105,7 @@ def test_a_change_that_the_file_contradicts_is_not_told() -> None:
 def test_zero1_is_told_as_what_it_changes(mode: dict[str, Any], label: str) -> None:
     """A job that shards its weights shards its optimizer states already; what it would hold whole costs memory."""
     setup = colltool.load_job(dense(layout={}, shard=mode)).setup(64)
-    made = candidates(setup, FABRIC, step_of(setup, CollectiveCostCache(FABRIC)))
+    made = candidates(setup, FABRIC, step_time(setup, CollectiveCostCache(FABRIC)))
     what, other = next((what, other) for what, values, other in made if values.get("shard.mode") == "zero1")
     assert what == (f"{label}{format_bytes(memory(other).bytes, 3)} a rank" if label.endswith(" ") else label)
 

@@ -8,7 +8,7 @@ import pytest
 from planning import adds_up, dense, part, shown, star, two_tiers
 
 import colltool
-from colltool.training.compression import GradientCompression
+from colltool.training.overlap import GradientCompression
 from colltool.training.plan import Plan
 
 RTOL = 0.02  # the documents' own rounding

@@ -17,19 +17,21 @@ from closed_forms import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltool.training.compression import (
+from colltool.training.calls import stage_calls, tensor_buckets
+from colltool.training.job import load_job
+from colltool.training.overlap import (
     EXTRA_STEPS,
+    behind_pass,
     break_even_extra_steps,
     compressed,
+    in_a_row,
+    logp,
     ratio,
     ratio_of,
     time_to_accuracy,
 )
-from colltool.training.job import load_job
 from colltool.training.parallel_config import pipeline_stages
-from colltool.training.per_step import behind_pass, in_a_row, logp
 from colltool.training.strategies import Pass, pipeline_s
-from colltool.training.traffic import stage_calls, tensor_buckets
 
 RTOL = 0.02  # the documents' own rounding
 
@@ -127,10 +129,10 @@ def test_the_slowest_stage_sets_the_pace() -> None:
 def test_logp() -> None:
     """T = 2o + max(T_c, L) (P7). The second self-check of the document contradicts its equation, which gives 60 us."""
     assert logp_step(500e-6, 100e-6, 50e-6) == pytest.approx(600e-6)
-    assert logp(500e-6, 100e-6, 50e-6) == pytest.approx((100e-6, 100e-6))
+    assert logp(500e-6, 100e-6, 50e-6) == pytest.approx(100e-6)
     assert logp_step(100e-6, 50e-6, 30e-6) == pytest.approx(160e-6)
-    assert logp(100e-6, 50e-6, 30e-6).exposed_s == pytest.approx(60e-6)
-    assert logp(1.0, 3.0, 0.0) == pytest.approx((1.0, 2.0))
+    assert logp(100e-6, 50e-6, 30e-6) == pytest.approx(60e-6)
+    assert logp(1.0, 3.0, 0.0) == pytest.approx(2.0)
 
 
 def test_layers_behind_each_other() -> None:
@@ -151,11 +153,10 @@ def test_share_of_layers_that_hides() -> None:
 def test_buckets_behind_a_backward_pass_are_its_layers() -> None:
     """Ready evenly and one at a time, 32 buckets behind 32 layers are P8 itself."""
     found = behind_backward(32 * 15e-3, [26.4e-3] * 32)
-    assert 32 * 15e-3 + found.exposed_s == pytest.approx(859.8e-3)
-    assert found.hidden_s + found.exposed_s == pytest.approx(32 * 26.4e-3)
-    assert behind_backward(1.0, [0.01] * 10).exposed_s == pytest.approx(0.01), "the last is never hidden"
-    assert behind_backward(1.0, [0.01] * 10, overhead_s=0.001).exposed_s == pytest.approx(0.01 + 0.02)
-    assert behind_backward(1.0, []) == (0.0, 0.0)
+    assert 32 * 15e-3 + found == pytest.approx(859.8e-3)
+    assert behind_backward(1.0, [0.01] * 10) == pytest.approx(0.01), "the last is never hidden"
+    assert behind_backward(1.0, [0.01] * 10, overhead_s=0.001) == pytest.approx(0.01 + 0.02)
+    assert behind_backward(1.0, []) == 0
 
 
 @settings(deadline=None, max_examples=60)
@@ -165,7 +166,7 @@ def test_the_corners_of_a_row_of_buckets_are_its_recursion(takes: list[float], p
     end, whole = 0.0, pass_s + 2 * overhead * len(takes)
     for index, one in enumerate(takes, 1):
         end = max(whole * index / len(takes), end) + one
-    assert behind_pass(pass_s, in_a_row(takes), overhead).exposed_s == pytest.approx(end - pass_s)
+    assert behind_pass(pass_s, in_a_row(takes), overhead) == pytest.approx(end - pass_s)
 
 
 def test_equal_buckets_have_two_corners_however_many_they_are() -> None:
@@ -212,16 +213,13 @@ def test_top_k_without_its_indices() -> None:
 
 def test_compression_pays() -> None:
     """P10: 40 ms, a ratio of 8 and 2 ms of overhead: 7 ms, 5.7 times; 1 ms: 2.125 ms, and never."""
-    long, short = (compressed(t, 8, 2e-3) for t in (40e-3, 1e-3))
-    assert long.total_s == pytest.approx(7e-3)
-    assert long.speedup == pytest.approx(5.7, rel=RTOL)
-    assert long.largest_overhead_s == pytest.approx(35e-3)
-    assert long.pays
-    assert short.total_s == pytest.approx(2.125e-3)
-    assert short.largest_overhead_s == pytest.approx(0.875e-3)
-    assert not short.pays
-    half = compressed(40e-3, 8, 0.0, fixed_s=20e-3)
-    assert half.total_s == pytest.approx(22.5e-3), "latency does not shrink"
+    (long_s, pays_s), (short_s, never_s) = (compressed(t, 8, 2e-3) for t in (40e-3, 1e-3))
+    assert long_s == pytest.approx(7e-3)
+    assert 40e-3 / long_s == pytest.approx(5.7, rel=RTOL)
+    assert pays_s == pytest.approx(35e-3)
+    assert short_s == pytest.approx(2.125e-3)
+    assert never_s == pytest.approx(0.875e-3), "below the overhead of 2 ms"
+    assert compressed(40e-3, 8, 0.0, fixed_s=20e-3)[0] == pytest.approx(22.5e-3), "latency does not shrink"
 
 
 @pytest.mark.parametrize(("comm", "before", "after", "break_even"), [(0.2, 50000, 38500, 0.4286), (0.03, 33000, 33825, 0.0732)])

@@ -10,12 +10,11 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.layout_search import values_of
-from colltool.training.memory import memory, worst_stage
+from colltool.training.layout_search import TIE, LayoutSearch, values_of
+from colltool.training.memory import memory
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.search_results import TIE, Constraints, LayoutSearch, constraints_of
-from colltool.training.search_space import Space, divisors
-from colltool.training.step_time import step_of, step_time
+from colltool.training.search_space import Constraints, Space, constraints_of, divisors
+from colltool.training.step_time import step_time
 from colltool.training.strategies import SHARDINGS
 
 RANKS, FEWER = 16, 8
@@ -87,10 +86,10 @@ def test_every_layout_that_fits_and_no_other(job: dict[str, Any]) -> None:
     assert len(keys) == len(fit) == found.priced
     costs = CollectiveCostCache(colltool.load_fabric(FABRIC))
     for key, one in list(zip(keys, found.layouts, strict=True))[::7]:
-        step = step_of(fit[key], costs)
+        step = step_time(fit[key], costs)
         assert (one.step_s, one.control_step_s) == pytest.approx((step.step_s, step.control_s), rel=1e-12)
         assert one.memory_bytes == memory(fit[key]).bytes
-    assert found.best.step_s == pytest.approx(min(step_of(setup, costs).step_s for setup in fit.values()), rel=1e-12)
+    assert found.best.step_s == pytest.approx(min(step_time(setup, costs).step_s for setup in fit.values()), rel=1e-12)
     steps = [(one.step_s, one.memory_bytes) for one in found.layouts]
     assert steps == sorted(steps)
 
@@ -115,7 +114,8 @@ def test_the_values_of_every_layout_make_it(job: dict[str, Any]) -> None:
     for setup in setups[::9]:
         values = [f"{key}={value}" for key, value in values_of(loaded, setup)]
         assert colltool.load_job(job, values).setup(RANKS) == setup, values
-        assert worst_stage(setup, setup.model) == (memory(setup).worst_stage, memory(setup).bytes)  # type: ignore[arg-type]
+        brief, whole = memory(setup, every_stage=False), memory(setup)
+        assert (brief.worst_stage, brief.bytes) == (whole.worst_stage, whole.bytes)
 
 
 @pytest.mark.parametrize("job", ["llama3-70b", "gpt3-175b", "mixtral-8x7b"])

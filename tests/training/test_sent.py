@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
-from colltool.training.calls import OVERLAP_RULES, Call, Hiding, copies
+from colltool.training.calls import Call, Hiding, buckets, copies, stage_calls
 from colltool.training.job import load_job
-from colltool.training.layout import RankGroup
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
-from colltool.training.traffic import buckets, stage_calls
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, RankGroup, pipeline_stages
 
 H, HEADS, KV, D, FFN, VOCAB, LAYERS, SEQ = 1024, 16, 4, 64, 4096, 32000, 8, 2048
 MODEL = {"layers": LAYERS, "hidden": H, "heads": HEADS, "kv_heads": KV, "ffn": FFN, "vocab": VOCAB}
@@ -339,17 +337,12 @@ def test_every_call_says_where_it_comes_from_and_what_it_hides_under() -> None:
             for call in calls:
                 seen.add(call.dimension)
                 assert len(call.source) > 15
-                assert call.hides in OVERLAP_RULES
+                assert call.hides in get_args(Hiding)
                 assert call.group.ranks > 1
                 assert max(call.group.members) < 64
                 assert call.bytes > 0
                 assert call.calls > 0
     assert seen == {"tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm"}
-
-
-def test_what_hides_has_a_rule() -> None:
-    assert OVERLAP_RULES["nothing"].exposed == "all"
-    assert all(cover.under for name, cover in OVERLAP_RULES.items() if name != "nothing")
 
 
 def test_layers_of_a_folded_pipeline_stand_at_both_ends() -> None:

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 import pytest
 
+from colltool.training import files as schema
 from colltool.training import strategies
-from colltool.training.files import schema
 from colltool.training.job import load_job
 from colltool.training.memory import memory
 from colltool.training.strategies import SCHEDULES, Pass, pipeline_s

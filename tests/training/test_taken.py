@@ -10,7 +10,7 @@ from planning import dense, two_tiers
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
-from colltool.training.job_placement import job_slice
+from colltool.training.collective_cost import job_slice
 
 
 def job(**layout: Any) -> dict[str, Any]:

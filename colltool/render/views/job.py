@@ -8,13 +8,12 @@ from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_count, format_time, whole_bytes, whole_percent
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
+from colltool.training.files.presets import PARTS, preset_names
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import JobList, JobShown, SentBy
-from colltool.training.layout import RankGroup
 from colltool.training.model import active_parameters
 from colltool.training.operations import hardware_flops
-from colltool.training.parallel_config import ParallelConfig, ends_as_layers
-from colltool.training.presets import PARTS, preset_names
+from colltool.training.parallel_config import ParallelConfig, RankGroup, ends_as_layers
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:

@@ -21,8 +21,7 @@ from colltool.render.view import Document, View, fields, on_fabric, plain, set_f
 from colltool.render.views.job import numbers_text
 from colltool.render.views.plan_facts import facts, known_error
 from colltool.training.changes import Change
-from colltool.training.link_utilisation import JobLink
-from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
+from colltool.training.plan import MFU_CONVENTION, JobLink, Plan, PlannedCall
 
 _PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from colltool.base.formatting import format_bytes, format_duration, format_energy, format_time, percent
 from colltool.render.views.job import layout_text
-from colltool.training.assumptions import MEMORY, published_error
-from colltool.training.compression import GradientCompression
 from colltool.training.memory import Memory
+from colltool.training.overlap import GradientCompression
 from colltool.training.plan import MFU_CONVENTION, Plan
-from colltool.training.step_time import BELIEVED
+from colltool.training.step_time import BELIEVED, MEMORY, published_error
 
 
 def facts(result: Plan) -> list[str]:

@@ -9,9 +9,9 @@ from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_time, percent, whole_percent
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.view import Document, View, fields, on_fabric, set_field
-from colltool.training.files.schema import written
+from colltool.training.files import written
+from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
 from colltool.training.plan import MFU_CONVENTION
-from colltool.training.search_results import TIE, LayoutSearch, PricedLayout
 
 _LONGEST = 74  # characters of a line to paste, so that a narrow terminal does not wrap it
 _MOST_LAYOUTS = 8

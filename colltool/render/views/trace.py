@@ -11,7 +11,7 @@ from colltool.render.blocks import Block, Column, Headline, Lines, Table, label,
 from colltool.render.view import Document, View, fields, on_fabric, plain, reached_percent, set_field, set_text
 from colltool.traces.links import ranks_text
 from colltool.traces.results import LinkHealth, TraceComparison, TracedCall
-from colltool.training.layout import Axes
+from colltool.training.parallel_config import Axes
 
 _MOST_TOTALS = 8
 CARRIER = "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees (colltool guide traces)"

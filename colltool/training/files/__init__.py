@@ -1,1 +1,248 @@
-"""What job, model, device and stack files may say, as pydantic models."""
+"""Value types of job files beyond those of fabrics, and the models, devices and stacks that a job names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+
+from colltool.base.formatting import parse_flops, parse_time
+from colltool.definitions.field_types import (
+    MAX_RANKS,
+    Accepted,
+    Bandwidth,
+    Flag,
+    Label,
+    Part,
+    Size,
+    Slip,
+    Slips,
+    Words,
+    units_own,
+)
+
+MAX_DIMENSION = 10_000_000
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"]
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"]
+ShardMode = Literal["ddp", "zero1", "zero2", "fsdp", "hsdp"]
+Recompute = Literal["none", "selective", "full"]
+ContextMode = Literal["ring", "all-gather", "ulysses"]
+BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}  # of an element
+
+
+def _with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator:
+    def read(value: Any) -> float:
+        if not isinstance(value, str):
+            raise ValueError(f"{what} needs its unit")
+        return float(units_own(parse, value))
+
+    return BeforeValidator(read)
+
+
+def _share(value: Any) -> Any:
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip().removesuffix("%")) / 100
+        except ValueError as error:
+            raise ValueError("expected a share") from error
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("expected a share")
+    return value
+
+
+def written(value: object) -> str:
+    """A value as YAML and ``--set`` write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+Duration = Annotated[
+    float,
+    _with_unit(parse_time, "a time"),
+    Field(ge=0, le=1e7),  # a longer one is a slip of the unit
+    WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?(s|ms|us|\u00b5s|\u03bcs|ns)\s*$"}),
+    Accepted("a time of at most 10000000 s, such as 7ms or 14.8s", "time"),
+]
+FlopRate = Annotated[
+    float,
+    _with_unit(parse_flops, "a rate of arithmetic"),
+    Field(ge=1e9, le=1e18),
+    WithJsonSchema({"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?[kKMGTPE]?FLOP(/s|S)\s*$"}),
+    Accepted("a rate of arithmetic from 1 GFLOP/s to 1 EFLOP/s, such as 989TFLOP/s"),
+]
+Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION, strict=True), Accepted(f"a whole number from 1 to {MAX_DIMENSION}")]
+Parallel = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted("a whole number of ranks, such as 8")]
+ParallelOrAuto = Annotated[
+    Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)] | Literal["auto"],
+    Accepted("a whole number of ranks, such as 8, or auto"),
+]
+Parameters = Annotated[float, Field(ge=1, le=1e15, strict=True), Accepted("a number of parameters, such as 70e9")]
+Share = Annotated[float, Field(gt=0, le=1, strict=True), Accepted("a share above 0 and at most 1, such as 0.78")]
+SmallShare = Annotated[float, Field(ge=1e-6, le=1, strict=True), Accepted("a share from 1e-6 to 1, such as 0.01")]
+PercentOrShare = Annotated[
+    float,
+    BeforeValidator(_share),
+    Field(ge=0, le=10),
+    WithJsonSchema({"type": ["string", "number"]}),
+    Accepted("a share such as 10% or 0.1"),
+]
+Factor = Annotated[float, Field(ge=0, le=1e6, strict=True), Accepted("a number of at least 0, such as 20")]
+Imbalance = Annotated[
+    float, Field(ge=1, le=1000, strict=True), Accepted("the busiest rank's load over the mean, from 1, such as 1.2")
+]
+MaybeFlag = Annotated[Flag | None, Accepted("true or false")]
+_NONE = Annotated[int, Field(ge=0, le=1_000_000, strict=True), Accepted("a whole number from 0")]
+_MLA = Accepted("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope: 64, value: 128}")
+
+
+class MoeFile(Part):
+    """Experts: ``ffn`` the width of one, ``shared_ffn`` of what every token passes, ``dense_layers`` the first ones without."""
+
+    experts: Dimension
+    top_k: Dimension
+    ffn: Dimension
+    shared_ffn: _NONE = 0
+    dense_layers: _NONE = 0
+    imbalance: Imbalance = 1.0
+
+    @model_validator(mode="after")
+    def _top_fits(self) -> MoeFile:
+        if self.top_k > self.experts:
+            what = f"a token goes to {self.top_k} of {self.experts} experts"
+            raise Slips(Slip(what, f"top_k is at most {self.experts}", ("top_k",)))
+        return self
+
+
+class MlaFile(Part):
+    """Latent attention: ranks of the two bottlenecks (``q_rank`` 0: queries have none), and what a head has with and without
+    position, and as a value.
+    """  # fmt: skip
+
+    q_rank: _NONE
+    kv_rank: Dimension
+    nope: Dimension
+    rope: Dimension
+    value: Dimension
+
+
+class ModelFile(Part):
+    """A model: its shape, or only its size (``parameters`` and ``layers``), with which all that needs no shape can be planned.
+
+    ``kv_heads`` are the heads unless given, ``head_dim`` hidden / heads. ``gated``: three matrices of the FFN instead of two.
+    ``tied``: the head is the embedding. ``bias``: linear layers and norms have one; ``dropout``: trained with it, as models with
+    biases are by default. ``positions``: learned ones. ``window``: a query meets so many keys in ``windowed_layers`` of the
+    layers, all of them unless given, spread evenly. ``left_out``: what of the model is not counted, for people.
+    """
+
+    schema_: Annotated[Literal["colltool.model/1"], Field(alias="schema")] = "colltool.model/1"
+    name: Label = ""
+    description: Words = ""
+    layers: Dimension
+    hidden: Dimension | None = None
+    heads: Dimension | None = None
+    kv_heads: Dimension | None = None
+    head_dim: Dimension | None = None
+    ffn: Dimension | None = None
+    gated: Flag = True
+    vocab: Dimension | None = None
+    tied: Flag = False
+    bias: Flag = False
+    dropout: Annotated[Flag | None, Accepted("true or false")] = None
+    positions: _NONE = 0
+    window: Dimension | None = None
+    windowed_layers: _NONE | None = None
+    moe: Annotated[MoeFile | None, Accepted("a mapping such as {experts: 8, top_k: 2, ffn: 14336}")] = None
+    mla: Annotated[MlaFile | None, _MLA] = None
+    parameters: Parameters | None = None
+    left_out: Annotated[tuple[Label, ...], Field(max_length=16), Accepted("a list of what is not counted, in words")] = ()
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> ModelFile:
+        needed = ("layers", "hidden", "heads", "ffn", "vocab")
+        given = [key for key in needed[1:] if getattr(self, key) is not None]
+        if not given and self.parameters is not None and self.moe is None and self.mla is None:
+            return self
+        if missing := [key for key in needed if getattr(self, key) is None]:
+            raise Slips(Slip(f"the model lacks {' and '.join(missing)}", "give all of its shape, or only parameters and layers"))
+        assert self.heads
+        assert self.hidden
+        if self.heads % (self.kv_heads or self.heads):
+            fits = [str(n) for n in range(1, self.heads + 1) if self.heads % n == 0]
+            what = f"{self.heads} heads do not share {self.kv_heads} kv heads evenly"
+            raise Slips(Slip(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",)))
+        if self.head_dim is None and self.mla is None and self.hidden % self.heads:
+            what = f"hidden {self.hidden} is not a multiple of {self.heads} heads"
+            raise Slips(Slip(what, "give head_dim, or other heads", ("heads",)))
+        if self.windowed_layers is not None and (self.window is None or self.windowed_layers > self.layers):
+            what = "no window" if self.window is None else f"{self.windowed_layers} windowed layers of {self.layers}"
+            raise Slips(Slip(what, f"window: 4096, and at most {self.layers} layers", ("windowed_layers",)))
+        if self.moe and self.moe.dense_layers >= self.layers:
+            what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
+            raise Slips(Slip(what, f"at most {self.layers - 1}, or leave moe out", ("moe", "dense_layers")))
+        return self
+
+
+_PEAK = Accepted("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")
+_BY_PRECISION = Accepted("a mapping by precision and generation, such as {bf16: {hopper: 0.78}}")
+_BY_GENERATION = Accepted("a mapping by generation of the device, such as {hopper: 0.78}")
+Generation = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$"), Accepted("a generation, such as hopper", "text")]
+ByGeneration = Annotated[dict[Generation, Share], Field(min_length=1, max_length=32), _BY_GENERATION]
+
+
+class DeviceFile(Part):
+    """A device: dense peak by precision, memory, and its bandwidth. ``generation`` is what stacks give efficiencies for."""
+
+    schema_: Annotated[Literal["colltool.device/1"], Field(alias="schema")] = "colltool.device/1"
+    name: Label = ""
+    description: Words = ""
+    generation: Generation
+    peak: Annotated[dict[Precision, FlopRate], Field(min_length=1), _PEAK]
+    memory: Size
+    bandwidth: Bandwidth
+
+
+class AttentionFile(Part):
+    """Fused (flash) attention: its share of the peak; without, the scores are written out and read back."""
+
+    flash: Flag = True
+    efficiency: ByGeneration
+
+
+class StackFile(Part):
+    """Software: what its kernels reach of the device, and what it costs beside them.
+
+    ``gemm``: the share of peak by precision and generation; ``fp8_half``: the inner dimension at which fp8 reaches half of its
+    share; ``grouped``: of a GEMM over several experts, by generation, and ``grouped_half``: the tokens of an expert at which it
+    reaches half of that. ``elementwise``: bytes moved a token and layer forward, in units of hidden x bytes of an activation,
+    ``inside``: the part of it in tensor parallel regions; ``backward_elementwise`` times that backward. ``memory_*``: the share
+    of memory bandwidth that a GEMM, an elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside
+    everything; ``jitter``: its growth a doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model;
+    ``loss_bytes``: of a logit for the loss, beside what the head wrote. ``slowed``: by how much compute slows while communication
+    runs beside it. ``assumed``: generations whose shares no measured kernel stands behind.
+    """
+
+    schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
+    name: Label = ""
+    description: Words = ""
+    date: Words = ""
+    gemm: Annotated[dict[Precision, ByGeneration], Field(min_length=1), _BY_PRECISION]
+    grouped: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
+    grouped_half: Factor = 100.0
+    fp8_half: Factor = 512.0
+    attention: Annotated[AttentionFile, Accepted("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")]
+    elementwise: Factor
+    inside: Share = 0.4
+    backward_elementwise: Factor = 2.0
+    launch: Annotated[dict[Precision, Duration], Field(min_length=1), Accepted("a mapping by precision, such as {bf16: 4us}")]
+    memory_gemm: Share = 0.85
+    memory_elementwise: Share = 0.8
+    memory_optimizer: Share = 0.7
+    optimizer_bytes: Factor = 18.0
+    fixed: Duration = 0.0075
+    jitter: Annotated[float, Field(ge=0, le=1, strict=True), Accepted("a share such as 0.007")] = 0.007
+    runtime: Size
+    assumed: Annotated[tuple[Generation, ...], Field(max_length=32), Accepted("a list of generations, such as [tpu-v4]")] = ()
+    loss_bytes: Factor = 4.0
+    slowed: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0

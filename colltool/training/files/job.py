@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from colltool.definitions.field_types import MAX_LISTED, Accepted, Flag, Label, Part, PrimitiveName, Size, Slip, Slips, Words
-from colltool.training.files.schema import (
+from colltool.training.files import (
     ContextMode,
     DeviceFile,
     Dimension,
@@ -28,9 +28,7 @@ from colltool.training.strategies import SHARDINGS
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
-MOST_STEPS = 10**12
 
-_Steps = Annotated[int, Field(ge=1, le=MOST_STEPS, strict=True), Accepted("a whole number of steps")]
 _Called = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -86,8 +84,7 @@ class ShardFile(Part):
 
     @model_validator(mode="after")
     def _agrees(self) -> ShardFile:
-        slips = []
-        row = SHARDINGS[self.mode]
+        slips, row = [], SHARDINGS[self.mode]
         if self.group is not None and not row.grouped:
             slips.append(Slip(f"{self.mode} has no shard group", "mode: hsdp, or leave group out", ("group",)))
         if self.group is None and row.grouped:
@@ -231,7 +228,7 @@ class JobFile(Part):
     overlap: Annotated[OverlapFile, Accepted("a mapping such as {dp: true}")] = OverlapFile()
     compression: Annotated[CompressionFile | None, Accepted("a mapping such as {scheme: int8, block: 128}")] = None
     energy: Flag = False
-    steps: _Steps | None = None
+    steps: Annotated[int, Field(ge=1, le=10**12, strict=True), Accepted("a whole number of steps")] | None = None
     compute: Annotated[ComputeFile | None, Accepted("a mapping such as {forward_per_layer: 7ms, backward_per_layer: 15ms}")] = (
         None
     )
