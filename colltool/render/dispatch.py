@@ -13,9 +13,8 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, given, nearest, printable
 from colltool.render.blocks import Block, Column, Table
-from colltool.render.escape import csv_text, json_text, printable_lines
 from colltool.render.view import Document, View
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def columns(result: Any) -> dict[str, list[Any]]:
 
 def summary(result: Any) -> str:
     """The answer in a line or two, safe to print."""
-    return printable_lines(view_of(result).summary(result))
+    return "\n".join(map(printable, view_of(result).summary(result).split("\n")))
 
 
 def fragment(result: Any) -> str:
@@ -112,6 +111,12 @@ def _for_people(result: Any) -> list[Block]:
     return [part for part in blocks(result) if not isinstance(part, Table) or part.records]
 
 
+def csv_text(text: str) -> str:
+    """Printable, and with an apostrophe before what a spreadsheet would run as a formula."""
+    shown = printable(text)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1 else shown
+
+
 def to_csv(table: Table) -> str:
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -128,6 +133,20 @@ def _exact(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, int) else csv_text(str(value))
+
+
+def json_text(text: str) -> str:
+    r"""JSON with what is not printable as ``\uXXXX``; a lone surrogate, which UTF-8 cannot hold, becomes the text ``\udc80``."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(char if char == "\n" or char.isprintable() else _in_json(char) for char in text)
+
+
+def _in_json(char: str) -> str:
+    if "\ud800" <= char <= "\udfff":
+        return f"\\\\u{ord(char):04x}"
+    pairs = char.encode("utf-16-be")
+    return "".join(f"\\u{pairs[at]:02x}{pairs[at + 1]:02x}" for at in range(0, len(pairs), 2))
 
 
 def to_json(content: Document) -> str:

@@ -1,14 +1,19 @@
-"""Blocks as GitHub-flavoured Markdown, as a self-contained HTML page, or as an HTML fragment for a notebook."""
+"""Blocks as GitHub-flavoured Markdown, as a self-contained HTML page, or as an HTML fragment for a notebook.
+
+Foreign text (names, notes, paths) is escaped once, as it is written.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from html import escape
 
 from colltool.base.errors import printable
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
-from colltool.render.escape import html, markdown
 from colltool.render.text import drawn
 
+_MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")
 MOST_ROWS = 500  # of a table in a notebook, which would choke on a sweep
 
 _STYLE = """\
@@ -37,6 +42,11 @@ body {{ font-family: sans-serif; margin: 2em; }}
 {body}</body>
 </html>
 """
+
+
+def html(text: str) -> str:
+    """Printable, with HTML escaped."""
+    return escape(printable(text))
 
 
 def to_html(parts: Sequence[Block]) -> str:
@@ -95,16 +105,21 @@ def _cell(tag: str, column: Column, text: str) -> str:
     return f"<{tag}{side}>{html(text)}</{tag.partition(' ')[0]}>"
 
 
+def markdown(text: str) -> str:
+    """Printable, with Markdown markup escaped."""
+    return _MARKDOWN.sub(r"\\\1", printable(text))
+
+
 def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
     """Tables as pipe tables, lists as bullets, drawings and commands as code.
 
     Without ``everything`` it is the default view, whose last line says what ``--all`` adds.
     """
     shown, left = (parts, []) if everything else in_brief(parts)
-    return "\n".join([*map(_markdown, shown), *([f"`--all` adds {'; '.join(left)}\n"] if left else [])])
+    return "\n".join([*map(_block, shown), *([f"`--all` adds {'; '.join(left)}\n"] if left else [])])
 
 
-def _markdown(part: Block) -> str:
+def _block(part: Block) -> str:
     match part:
         case Headline():
             return f"{markdown(part.text)}\n"
