@@ -82,10 +82,10 @@ def test_the_terminal_gets_it_set() -> None:
     pytest.importorskip("pty")
     from cli.test_terminal import on_terminal
 
-    received = on_terminal("guide", "ci")
+    received = on_terminal("guide", "ci", PAGER="cat")
     assert "\x1b[" in received
     assert "```" not in received
-    assert "\x1b[" not in on_terminal("guide", "ci", NO_COLOR="1")
+    assert "\x1b[" not in on_terminal("guide", "ci", NO_COLOR="1", PAGER="cat")
 
 
 def test_a_file_that_is_shown_keeps_its_name() -> None:
