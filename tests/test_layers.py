@@ -50,7 +50,7 @@ ROOMS = {
     "typer": ("colltool.cli",),
     "rich": ("colltool.render", "colltool.cli"),
     "yaml": ("colltool.definitions.source", "colltool.fabric.templates"),
-    "pydantic": ("colltool.definitions", "colltool.fabric", "colltool.congestion.layout_file", "colltool.training.files"),
+    "pydantic": ("colltool.definitions", "colltool.fabric", "colltool.congestion.layout", "colltool.training.files"),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),
     "jinja2": ("colltool.render.page",),
@@ -134,10 +134,10 @@ def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
 # What lives on arrays imports numpy at the top; a price loads none of it (tests/test_startup.py).
 ON_ARRAYS = {
     "colltool.schedules",
-    *(f"colltool.congestion.{name}" for name in ("collisions", "contention", "groups", "jobs", "loads", "seats")),
+    *(f"colltool.congestion.{name}" for name in ("contention", "jobs", "loads")),
     *(f"colltool.congestion.{name}" for name in ("skew", "top_links", "traffic", "traffic_from_schedule")),
     "colltool.calibration",
-    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "break_even", "grid", "sensitivity")),
+    *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.traces.calls",
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import colltool
 from colltool.algorithms.group import Axis
-from colltool.congestion.results import Contention
+from colltool.congestion.contention import Contention
 from colltool.fabric.load import load_fabric
 from colltool.schedules.executor import Network
 from colltool.schedules.links import LatticeLinks, MeshLinks, SwitchedLinks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import log2
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
@@ -18,21 +19,30 @@ from colltool.algorithms.registry import (
     algorithm,
     textbook_crossover,
 )
-from colltool.algorithms.rooted import many_sends, strides, to_all
+from colltool.algorithms.rooted import many_sends, mpi, strides, to_all
 from colltool.base.primitives import AG, AR, RS, Ring, Rounds, Schedule, Terms, Trees, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
-
-@algorithm(
+rings = partial(
+    algorithm,
     "ring",
-    AR,
     on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
     shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
     limits=(nccl_inside, nccl_rails, nccl_links),
     source=PATARASUK_YUAN,
     baseline=True,
     usual=True,
-    equation="t = 2(N-1) α + 2(N-1)/N M/BW",
 )
+pairs = partial(mpi, requires=(power_of_two,))
+_kernels = partial(
+    algorithm,
+    on=ANY_TO_ANY,
+    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
+    limits=(kernels_inside,),
+    caveat=many_sends,
+)
+
+
+@rings(AR, equation="t = 2(N-1) α + 2(N-1)/N M/BW")
 def ring(group: Group) -> Terms:
     """Ring all-reduce: a reduce-scatter and an all-gather around one ring of all ranks.
 
@@ -83,16 +93,13 @@ def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[
     return sizes | {"N*alpha*BW": scale}
 
 
-_MANY_RANKS_C = 2.0
-
-
 def counted_c(ranks: int) -> float:
     """c of the double binary tree, counted on its edges: bytes that the busiest port carries each way, in units of M.
 
     >>> [counted_c(ranks) for ranks in (2, 3, 4, 512)]
     [1.0, 1.5, 2.0, 2.0]
     """
-    return {2: 1.0, 3: 1.5}.get(ranks, _MANY_RANKS_C)
+    return {2: 1.0, 3: 1.5}.get(ranks, 2.0)
 
 
 def two_ports(group: Group) -> Caveat | None:
@@ -128,18 +135,10 @@ def double_binary_tree(group: Group) -> Terms:
     (6, 2.0)
     """
     rounds, c = log2_ceil(group.ranks), min(group.tree_beta, counted_c(group.ranks))
-    return Terms(2 * rounds, c, Trees(both_ways=True), fill=rounds - 0.5 if c == _MANY_RANKS_C else rounds)
+    return Terms(2 * rounds, c, Trees(both_ways=True), fill=rounds - 0.5 if c == 2 else rounds)
 
 
-@algorithm(
-    "recursive-doubling",
-    AR,
-    on=ANY_TO_ANY,
-    requires=(power_of_two,),
-    shipped_by=("MPICH", "Open MPI"),
-    source=THAKUR_RABENSEIFNER_GROPP,
-    equation="t = lg N α + lg N M/BW",
-)
+@pairs("recursive-doubling", AR, equation="t = lg N α + lg N M/BW")
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: in each round exchange the whole vector with the partner at twice the distance.
 
@@ -152,15 +151,13 @@ def recursive_doubling(group: Group) -> Terms:
     return Terms(len(steps), len(steps), Rounds("xor", steps))
 
 
-@algorithm(
-    "rabenseifner",
-    AR,
-    on=ANY_TO_ANY,
-    requires=(power_of_two,),
-    shipped_by=("MPICH", "Open MPI"),
-    source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}",
-    equation="t = 2 lg N α + 2(N-1)/N M/BW",
-)
+def halving_doubling(kept: int, folded: int = 0) -> Schedule:
+    up = tuple((stride, stride / kept) for stride in strides(kept))
+    halving = Terms(len(up), (kept - 1) / kept, Rounds("xor", up[::-1], folded), primitive=RS, label="halving")
+    return halving, Terms(len(up), (kept - 1) / kept, Rounds("xor", up, folded), primitive=AG, label="doubling")
+
+
+@pairs("rabenseifner", AR, source=f"{RABENSEIFNER}; {THAKUR_RABENSEIFNER_GROPP}", equation="t = 2 lg N α + 2(N-1)/N M/BW")
 def rabenseifner(group: Group) -> Schedule:
     """Rabenseifner: reduce-scatter by recursive halving, then all-gather by recursive doubling.
 
@@ -169,20 +166,13 @@ def rabenseifner(group: Group) -> Schedule:
     >>> totals(rabenseifner(Group(8, "star")))
     (6, 1.75)
     """
-    n = group.ranks
-    up = tuple((stride, stride / n) for stride in strides(n))
-    halving = Terms(len(up), (n - 1) / n, Rounds("xor", up[::-1]), primitive=RS, label="halving")
-    return halving, Terms(len(up), (n - 1) / n, Rounds("xor", up), primitive=AG, label="doubling")
+    return halving_doubling(group.ranks)
 
 
-@algorithm(
+@_kernels(
     "one-shot",
     AR,
-    on=ANY_TO_ANY,
-    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
-    limits=(kernels_inside,),
     source=f"{MSCCLPP}: inference kernels in which every rank reads every other",
-    caveat=many_sends,
     equation="t = α + (N-1) M/BW; on a full mesh, all links at once: α + M/BW",
 )
 def one_shot(group: Group) -> Terms:
@@ -198,14 +188,10 @@ def one_shot(group: Group) -> Terms:
     return to_all(group, 1.0)
 
 
-@algorithm(
+@_kernels(
     "two-shot",
     AR,
-    on=ANY_TO_ANY,
-    shipped_by=("vLLM", "TensorRT-LLM", "MSCCL++", "RCCL (MSCCL)"),
-    limits=(kernels_inside,),
     source=f"{MSCCLPP}: direct reduce-scatter, then direct all-gather",
-    caveat=many_sends,
     equation="t = 2 α + 2(N-1)/N M/BW; on a full mesh, all links at once: 2 α + 2/N M/BW",
 )
 def two_shot(group: Group) -> Schedule:

@@ -3,7 +3,10 @@
 A composition has no formula of its own: each phase is priced by an algorithm of its tier.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate
+from operator import truediv
 from typing import Literal, NamedTuple
 
 from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, RELAYED, SLICES, ShippedAs
@@ -43,9 +46,9 @@ class Composition(NamedTuple):
 
 
 _ROWS: dict[tuple[Primitive, str], Composition] = {}
-
 _RINGS = ("ring", "dim-ring")
-_NATURAL_ORDER: dict[Primitive, Order] = {AG: "outer-first", RS: "inner-first"}
+NATURAL_ORDER: dict[Primitive, Order] = {AG: "outer-first", RS: "inner-first"}
+"""The order that keeps most bytes on the inner tiers, where there is more than one order."""
 
 
 def composition(
@@ -84,25 +87,15 @@ def find_composition(primitive: Primitive, name: str) -> Composition:
     return row
 
 
-def natural_order(primitive: Primitive) -> Order | None:
-    """The order that keeps most bytes on the inner tiers; None where there is only one order."""
-    return _NATURAL_ORDER.get(primitive)
+def _shrinking(sizes: Sequence[int]) -> list[float]:
+    """The payload that reaches each tier after the tiers before it have scattered it: M / Π of their sizes."""
+    return list(accumulate(sizes[:-1], truediv, initial=1.0))
 
 
-def _shrinking(sizes: tuple[int, ...]) -> list[float]:
-    """The payload that reaches each tier after the tiers inside it have scattered it: M / Π of their sizes."""
-    payloads = [1.0]
-    for size in sizes[:-1]:
-        payloads.append(payloads[-1] / size)
-    return payloads
-
-
-def _growing(sizes: tuple[int, ...]) -> list[float]:
-    """The payload of each tier when the innermost gathers first: what its domain then holds of M."""
-    payloads = [1.0]
-    for size in reversed(sizes[1:]):
-        payloads.append(payloads[-1] / size)
-    return payloads[::-1]
+def _in_turn(primitive: Primitive, sizes: tuple[int, ...], *, shrinking: bool) -> list[TierPhase]:
+    """A phase on each tier, innermost first; without ``shrinking`` the outermost has all of M, the others what a domain holds."""
+    payloads = _shrinking(sizes) if shrinking else _shrinking(sizes[::-1])[::-1]
+    return [TierPhase(tier, primitive, payload) for tier, payload in enumerate(payloads)]
 
 
 @composition(
@@ -123,11 +116,9 @@ def hierarchical_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[Tier
     >>> [(step.tier, step.primitive.spoken, step.payload) for step in hierarchical_all_reduce((8, 4), "inner-first")]
     [(0, 'reduce-scatter', 1.0), (1, 'all-reduce', 0.125), (0, 'all-gather', 1.0)]
     """
-    payloads = _shrinking(sizes)
-    inside = range(len(sizes) - 1)
-    scatter = [TierPhase(tier, RS, payloads[tier]) for tier in inside]
-    gather = [TierPhase(tier, AG, payloads[tier]) for tier in reversed(inside)]
-    return (*scatter, TierPhase(len(sizes) - 1, AR, payloads[-1]), *gather)
+    *scatter, last = _in_turn(RS, sizes, shrinking=True)
+    gather = [phase._replace(primitive=AG) for phase in reversed(scatter)]
+    return (*scatter, last._replace(primitive=AR), *gather)
 
 
 @composition(
@@ -146,9 +137,8 @@ def leader_all_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase,
     >>> [(step.tier, step.primitive.spoken, step.payload) for step in leader_all_reduce((8, 4), "inner-first")]
     [(0, 'reduce', 1.0), (1, 'all-reduce', 1.0), (0, 'broadcast', 1.0)]
     """
-    inside = range(len(sizes) - 1)
-    up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in inside]
-    down = [TierPhase(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(inside)]
+    up = [TierPhase(tier, REDUCE, 1.0, leaders=tier > 0) for tier in range(len(sizes) - 1)]
+    down = [phase._replace(primitive=BC) for phase in reversed(up)]
     return (*up, TierPhase(len(sizes) - 1, AR, 1.0, leaders=True), *down)
 
 
@@ -163,9 +153,8 @@ def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[T
     >>> [(step.tier, step.payload) for step in hierarchical_reduce_scatter((8, 4), "outer-first")]
     [(1, 1.0), (0, 0.25)]
     """
-    payloads = _shrinking(sizes) if order == "inner-first" else _growing(sizes)
-    tiers = range(len(sizes)) if order == "inner-first" else reversed(range(len(sizes)))
-    return tuple(TierPhase(tier, RS, payloads[tier]) for tier in tiers)
+    phases = _in_turn(RS, sizes, shrinking=order == "inner-first")
+    return tuple(phases if order == "inner-first" else reversed(phases))
 
 
 @composition("hierarchical", AG, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS, equation="t = AG_T(M/Π n) + ... + AG_1(M)")
@@ -179,20 +168,22 @@ def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[TierP
     >>> [(step.tier, step.payload) for step in hierarchical_all_gather((8, 4), "inner-first")]
     [(0, 0.25), (1, 1.0)]
     """
-    payloads = _shrinking(sizes) if order == "outer-first" else _growing(sizes)
-    tiers = reversed(range(len(sizes))) if order == "outer-first" else range(len(sizes))
-    return tuple(TierPhase(tier, AG, payloads[tier]) for tier in tiers)
+    phases = _in_turn(AG, sizes, shrinking=order == "outer-first")
+    return tuple(phases if order == "inner-first" else reversed(phases))
 
 
-@composition(
+_rooted = partial(
+    composition,
     "hierarchical",
-    BC,
     shipped_as=HAN,
     source=MAGPIE,
     usual=("pipelined-tree", "dim-chain"),
     phases="pipelined",
     equation="t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up",
 )
+
+
+@_rooted(BC)
 def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Broadcast among one leader per domain, then inside every domain.
 
@@ -202,15 +193,7 @@ def hierarchical_broadcast(sizes: tuple[int, ...], _order: Order) -> tuple[TierP
     return tuple(TierPhase(tier, BC, 1.0, leaders=tier > 0) for tier in reversed(range(len(sizes))))
 
 
-@composition(
-    "hierarchical",
-    REDUCE,
-    shipped_as=HAN,
-    source=MAGPIE,
-    usual=("pipelined-tree", "dim-chain"),
-    phases="pipelined",
-    equation="t = Σ α terms + the slowest tier's bandwidth term (pipelined across tiers, the default); sequential: both add up",
-)
+@_rooted(REDUCE)
 def hierarchical_reduce(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, ...]:
     """Reduce inside every domain to a leader, then among the leaders.
 

@@ -1,48 +1,40 @@
-"""All-gather and reduce-scatter: mirror images, so equal in cost.
+"""All-gather, reduce-scatter and all-to-all on any-to-any fabrics, and what schedules for powers of two do off them.
 
-M is the whole result of an all-gather, the vector a rank starts with in a reduce-scatter.
+M is the whole result of an all-gather, the vector a rank starts with in a reduce-scatter (mirror images, so equal in cost), the
+whole send buffer of an all-to-all: N chunks of M/N.
+
+Off powers of two surplus ranks are folded into partners, or ranks of zeros fill up. N' = 2^floor(lg N) ranks go on, r = N - N'
+are folded. MPI folds neighbours: of the first 2r ranks every even one hands its vector to the next before the rounds, and takes
+the result after them.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from colltool.algorithms.group import ANY_TO_ANY, LATTICE, ONE_TIER, SEVERAL_TIERS, SWITCHED, Group, power_of_two
-from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails, rccl_sends
+from colltool.algorithms.all_reduce import halving_doubling, pairs, rings
+from colltool.algorithms.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
+from colltool.algorithms.libraries import rccl_sends
 from colltool.algorithms.registry import (
     BRUCK,
     CHAN,
     MSCCLPP,
     PAT,
-    PATARASUK_YUAN,
     RABENSEIFNER,
     THAKUR_RABENSEIFNER_GROPP,
     Caveat,
     algorithm,
 )
-from colltool.algorithms.rooted import many_sends, strides, to_all
+from colltool.algorithms.rooted import many_sends, mpi, strides, to_all
 from colltool.base.primitives import A2A, AG, AR, RS, Peers, Ring, Rounds, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 
 
 def one_rank_per_node(group: Group) -> str | None:
     """NCCL runs PAT between nodes only, and only with one rank on each."""
-    if group.scale_out:
-        return None
-    return "runs between nodes only, with one rank on each (NCCL >= 2.23)"
+    return None if group.scale_out else "runs between nodes only, with one rank on each (NCCL >= 2.23)"
 
 
-@algorithm(
-    "ring",
-    AG,
-    RS,
-    on=ANY_TO_ANY | LATTICE | SEVERAL_TIERS,
-    shipped_by=("NCCL", "RCCL", "MPI", "Gloo"),
-    limits=(nccl_inside, nccl_rails, nccl_links),
-    source=PATARASUK_YUAN,
-    baseline=True,
-    usual=True,
-    equation="t = (N-1) α + (N-1)/N M/BW",
-)
+@rings(AG, RS, equation="t = (N-1) α + (N-1)/N M/BW")
 def ring(group: Group) -> Terms:
     """Ring: N-1 steps, a chunk of M/N to the next rank in each.
 
@@ -55,16 +47,7 @@ def ring(group: Group) -> Terms:
     return Terms(n - 1, (n - 1) / n, Ring())
 
 
-@algorithm(
-    "recursive-doubling",
-    AG,
-    on=ANY_TO_ANY,
-    requires=(power_of_two,),
-    shipped_by=("MPICH", "Open MPI"),
-    source=THAKUR_RABENSEIFNER_GROPP,
-    usual=True,
-    equation="t = lg N α + (N-1)/N M/BW",
-)
+@pairs("recursive-doubling", AG, usual=True, equation="t = lg N α + (N-1)/N M/BW")
 def recursive_doubling(group: Group) -> Terms:
     """Recursive doubling: exchange all that is held with partners at distance 1, 2, 4 ...
 
@@ -78,17 +61,7 @@ def recursive_doubling(group: Group) -> Terms:
     return Terms(len(steps), (n - 1) / n, Rounds("xor", steps))
 
 
-@algorithm(
-    "recursive-halving",
-    RS,
-    on=ANY_TO_ANY,
-    requires=(power_of_two,),
-    shipped_by=("MPICH", "Open MPI"),
-    source=THAKUR_RABENSEIFNER_GROPP,
-    mirror="recursive-doubling",
-    usual=True,
-    equation="t = lg N α + (N-1)/N M/BW",
-)
+@pairs("recursive-halving", RS, mirror="recursive-doubling", usual=True, equation="t = lg N α + (N-1)/N M/BW")
 def recursive_halving(group: Group) -> Terms:
     """Recursive halving: the all-gather by recursive doubling, run backwards.
 
@@ -173,11 +146,9 @@ def pairwise(group: Group) -> Terms:
     return Terms(n - 1, (n - 1) / n, Peers())
 
 
-@algorithm(
+@mpi(
     "bruck",
     A2A,
-    on=ANY_TO_ANY,
-    shipped_by=("MPICH", "Open MPI"),
     source=BRUCK,
     usual=True,
     equation="t = lg N α + (1/N) Σ_k (slots with bit k) M/BW, which is (lg N)/2 M/BW for a power of two",
@@ -192,14 +163,9 @@ def bruck(group: Group) -> Terms:
     >>> bruck(Group(5, "star"))[:2]
     (3, 1.0)
     """
-    n = group.ranks
-    steps = tuple((stride, _slots_with(stride, n) / n) for stride in strides(n))
+    n = group.ranks  # slots with a bit set: as many as the bit says in every whole block of twice that, and what is left
+    steps = tuple((bit, (n // (2 * bit) * bit + max(0, n % (2 * bit) - bit)) / n) for bit in strides(n))
     return Terms(len(steps), sum(load for _, load in steps), Rounds("shift", steps))
-
-
-def _slots_with(bit: int, ranks: int) -> int:
-    whole, rest = divmod(ranks, 2 * bit)
-    return whole * bit + max(0, rest - bit)
 
 
 @algorithm(
@@ -225,14 +191,10 @@ def direct_to_all(group: Group) -> Terms:
     return to_all(group, 1 / group.ranks)
 
 
-_MPI = ("MPICH", "Open MPI")
-
-
 def off_powers_of_two(group: Group) -> str | None:
     """Powers of two have no surplus ranks to fold, and nothing to pad."""
-    if group.ranks & (group.ranks - 1):
-        return None
-    return f"only for rank counts that are not a power of two; {group.ranks} is one"
+    whole = group.ranks & (group.ranks - 1) == 0
+    return f"only for rank counts that are not a power of two; {group.ranks} is one" if whole else None
 
 
 def _kept(ranks: int) -> int:
@@ -240,18 +202,20 @@ def _kept(ranks: int) -> int:
     return 1 << (ranks.bit_length() - 1)
 
 
-def _neighbours(load: float, label: str) -> Terms:
-    return Terms(1, load, Rounds("fanout", ((1, load),)), label=label)
+def _folded(there: float, back: float, *rounds: Terms) -> Schedule:
+    """Rounds between a message to the neighbour and one back, whose sizes are in units of M."""
+    fold, unfold = (Terms(1, load, Rounds("fanout", ((1, load),))) for load in (there, back))
+    return fold._replace(label="fold"), *rounds, unfold._replace(label="unfold")
 
 
-_off_powers_of_two = partial(algorithm, on=ANY_TO_ANY, requires=(off_powers_of_two,))
+_folding = partial(algorithm, on=ANY_TO_ANY, requires=(off_powers_of_two,), source=THAKUR_RABENSEIFNER_GROPP)
+_MPI = ("MPICH", "Open MPI")
 
 
-@_off_powers_of_two(
+@_folding(
     "recursive-doubling-fold",
     AR,
     shipped_by=_MPI,
-    source=THAKUR_RABENSEIFNER_GROPP,
     equation="t = (lg N' + 2) α + (lg N' + 2) M/BW, N' = 2^floor(lg N)",
 )
 def recursive_doubling_all_reduce(group: Group) -> Schedule:
@@ -264,11 +228,10 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     """
     kept = _kept(group.ranks)
     steps = tuple((stride, 1.0) for stride in strides(kept))
-    rounds = Terms(len(steps), float(len(steps)), Rounds("xor", steps, group.ranks - kept), label="doubling")
-    return _neighbours(1.0, "fold"), rounds, _neighbours(1.0, "unfold")
+    return _folded(1.0, 1.0, Terms(len(steps), float(len(steps)), Rounds("xor", steps, group.ranks - kept), label="doubling"))
 
 
-@_off_powers_of_two(
+@_folding(
     "rabenseifner-fold",
     AR,
     shipped_by=("MPICH",),
@@ -284,10 +247,7 @@ def rabenseifner_fold(group: Group) -> Schedule:
     (6, 3.5)
     """
     kept = _kept(group.ranks)
-    up, folded = tuple((stride, stride / kept) for stride in strides(kept)), group.ranks - kept
-    halving = Terms(len(up), (kept - 1) / kept, Rounds("xor", up[::-1], folded), primitive=RS, label="halving")
-    doubling = Terms(len(up), (kept - 1) / kept, Rounds("xor", up, folded), primitive=AG, label="doubling")
-    return _neighbours(1.0, "fold"), halving, doubling, _neighbours(1.0, "unfold")
+    return _folded(1.0, 1.0, *halving_doubling(kept, group.ranks - kept))
 
 
 def _idle_ranks(group: Group) -> Caveat:
@@ -313,10 +273,7 @@ def rabenseifner_padded(group: Group) -> Schedule:
     >>> totals(rabenseifner_padded(Group(6, "star")))
     (6, 1.75)
     """
-    whole = 2 * _kept(group.ranks)
-    up = tuple((stride, stride / whole) for stride in strides(whole))
-    halving = Terms(len(up), (whole - 1) / whole, Rounds("xor", up[::-1]), primitive=RS, label="halving")
-    return halving, Terms(len(up), (whole - 1) / whole, Rounds("xor", up), primitive=AG, label="doubling")
+    return halving_doubling(2 * _kept(group.ranks))
 
 
 def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
@@ -325,10 +282,9 @@ def _blocks(ranks: int) -> tuple[tuple[int, float], ...]:
     return tuple((stride, (stride + min(stride, ranks - kept)) / ranks) for stride in strides(kept))
 
 
-@_off_powers_of_two(
+@_folding(
     "recursive-doubling-fold",
     AG,
-    source=THAKUR_RABENSEIFNER_GROPP,
     equation="t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'",
 )
 def recursive_doubling_gather(group: Group) -> Schedule:
@@ -341,14 +297,13 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     """
     n, steps = group.ranks, _blocks(group.ranks)
     rounds = Terms(len(steps), sum(load for _, load in steps), Rounds("xor", steps, n - _kept(n)), label="doubling")
-    return _neighbours(1 / n, "fold"), rounds, _neighbours((n - 1) / n, "unfold")
+    return _folded(1 / n, (n - 1) / n, rounds)
 
 
-@_off_powers_of_two(
+@_folding(
     "recursive-halving-fold",
     RS,
     shipped_by=_MPI,
-    source=THAKUR_RABENSEIFNER_GROPP,
     mirror="recursive-doubling-fold",
     equation="t = (lg N' + 2) α + (1 + Σ_k (2^k + min(2^k, r))/N) M/BW, N' = 2^floor(lg N), r = N - N', k below lg N'",
 )
@@ -362,4 +317,4 @@ def recursive_halving_scatter(group: Group) -> Schedule:
     """
     n, steps = group.ranks, _blocks(group.ranks)[::-1]
     rounds = Terms(len(steps), sum(load for _, load in steps), Rounds("xor", steps, n - _kept(n)), label="halving")
-    return _neighbours((n - 1) / n, "fold"), rounds, _neighbours(1 / n, "unfold")
+    return _folded((n - 1) / n, 1 / n, rounds)

@@ -9,29 +9,24 @@ Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "torus
 JoinedBy = Literal["switches", "pair_links", "neighbour_links", "tiers"]
 
 
-class _Words(NamedTuple):
-    joined_by: JoinedBy
-    here: str
-
-
-_WORDS: dict[Topology, _Words] = {
-    "star": _Words("switches", "a star"),
-    "full_mesh": _Words("pair_links", "a full mesh"),
-    "clos": _Words("switches", "a Clos"),
-    "tiers": _Words("tiers", "a group over several tiers"),
-    "lattice_tiers": _Words("tiers", "a group over several tiers, one of them a lattice"),
-    "torus": _Words("neighbour_links", "a torus"),
-    "mesh": _Words("neighbour_links", "a mesh"),
+_WORDS: dict[Topology, tuple[JoinedBy, str]] = {
+    "star": ("switches", "a star"),
+    "full_mesh": ("pair_links", "a full mesh"),
+    "clos": ("switches", "a Clos"),
+    "tiers": ("tiers", "a group over several tiers"),
+    "lattice_tiers": ("tiers", "a group over several tiers, one of them a lattice"),
+    "torus": ("neighbour_links", "a torus"),
+    "mesh": ("neighbour_links", "a mesh"),
 }
 assert set(_WORDS) == set(get_args(Topology))
 
 
 def joined_by(topology: Topology) -> JoinedBy:
-    return _WORDS[topology].joined_by
+    return _WORDS[topology][0]
 
 
 def _joined(*by: JoinedBy) -> frozenset[Topology]:
-    return frozenset(topology for topology, words in _WORDS.items() if words.joined_by in by)
+    return frozenset(topology for topology in _WORDS if joined_by(topology) in by)
 
 
 SWITCHED = _joined("switches")
@@ -47,7 +42,7 @@ def needs(topologies: frozenset[Topology]) -> str:
     """Where an algorithm runs, in words: what to print when it does not."""
     if topologies == SEVERAL_TIERS:
         return "needs a group over several tiers"
-    *others, last = [words.here for topology, words in _WORDS.items() if topology in topologies - SEVERAL_TIERS]
+    *others, last = [here for topology, (_, here) in _WORDS.items() if topology in topologies - SEVERAL_TIERS]
     return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
 
 
@@ -61,6 +56,10 @@ class Axis(NamedTuple):
     def is_ring(self) -> bool:
         """Whether the wraparound is a link of its own: from three ranks on."""
         return self.wrap and self.size >= 3
+
+    @property
+    def diameter(self) -> int:
+        return self.size // 2 if self.is_ring else self.size - 1
 
     def ring_steps(self, *, one_port: bool) -> int:
         """Steps once round it in one direction; on an open line from both ends at once.
@@ -90,11 +89,11 @@ class Group(NamedTuple):
 
     @property
     def joined_by(self) -> JoinedBy:
-        return _WORDS[self.topology].joined_by
+        return joined_by(self.topology)
 
     @property
     def spoken(self) -> str:
-        return _WORDS[self.topology].here
+        return _WORDS[self.topology][1]
 
     @property
     def dedicated(self) -> bool:

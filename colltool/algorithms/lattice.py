@@ -1,4 +1,4 @@
-"""Rings on tori and k-D meshes: axis by axis, over links to neighbours. ``bandwidth`` is one link's, one direction.
+"""Tori and k-D meshes: rings axis by axis, chains from a root, all-to-all by shortest paths. ``bandwidth`` is of one link.
 
 An axis of 1 has no link, of 2 one link, of 3 or more two per rank. On a mesh an axis is an open line, which uses both
 directions of its links and so needs the same steps and bytes as a ring in one direction.
@@ -14,7 +14,6 @@ from colltool.algorithms.registry import CHAN, JAIN_SABHARWAL, algorithm
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
-
 TORUS: frozenset[Topology] = frozenset({"torus"})
 
 
@@ -37,37 +36,27 @@ def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
     return tuple({AR: scatter + gather, RS: scatter, AG: gather}[primitive])
 
 
-def _axis_by_axis(group: Group, primitive: Primitive, cost: Callable[[Axis], tuple[int, float]]) -> Schedule:
-    """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what reaches it."""
+def _axis_by_axis(group: Group, primitive: Primitive, cost: Callable[[Axis, int], tuple[int, float]]) -> Schedule:
+    """Over each axis in turn, the payload shrinking; ``cost`` is an axis's n_α and its n_β of what reaches it, by ring steps."""
     payload, scatter = 1.0, []
     for number, axis in enumerate(group.axes, start=1):
         if axis.size > 1:
-            label = f"axis {number} ({axis.size})"
-            scatter.append(Terms(*cost(axis), Links(), payload, primitive=RS, label=label, ranks=axis.size))
+            counts = cost(axis, axis.ring_steps(one_port=group.one_port))
+            scatter.append(Terms(*counts, Links(), payload, primitive=RS, label=f"axis {number} ({axis.size})", ranks=axis.size))
         payload /= axis.size
     return _there_and_back(scatter, primitive)
 
 
-def _dim_ring(group: Group, primitive: Primitive) -> Schedule:
-    def cost(axis: Axis) -> tuple[int, float]:
-        steps = axis.ring_steps(one_port=group.one_port)
-        return steps, steps / axis.size
-
-    return _axis_by_axis(group, primitive, cost)
+def _one_way(axis: Axis, steps: int) -> tuple[int, float]:
+    return steps, steps / axis.size
 
 
-def _bidirectional(group: Group, primitive: Primitive) -> Schedule:
-    def cost(axis: Axis) -> tuple[int, float]:
-        return axis.size // 2, axis.ring_steps(one_port=group.one_port) / axis.size / (2 if axis.is_ring else 1)
-
-    return _axis_by_axis(group, primitive, cost)
+def _both_ways(axis: Axis, steps: int) -> tuple[int, float]:
+    return axis.size // 2, steps / axis.size / (2 if axis.is_ring else 1)
 
 
-def _dim_rabenseifner(group: Group, primitive: Primitive) -> Schedule:
-    def cost(axis: Axis) -> tuple[int, float]:
-        return log2_ceil(axis.size), axis.ring_steps(one_port=group.one_port) / axis.size
-
-    return _axis_by_axis(group, primitive, cost)
+def _halved(axis: Axis, steps: int) -> tuple[int, float]:
+    return log2_ceil(axis.size), steps / axis.size
 
 
 def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
@@ -76,19 +65,16 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     A ring goes both ways at once; an open line does already in a single pass of d - 1 steps.
     """
     axes = [axis for axis in group.axes if axis.size > 1]
-    k = len(axes)
+    k, scatter = len(axes), []
     shrunk = [1.0 / k] * k
-    scatter = []
     for step in range(k):
         used = [axes[(part + step) % k] for part in range(k)]
         loads = [shrunk[part] * (axis.size - 1) / axis.size / (2 if axis.is_ring else 1) for part, axis in enumerate(used)]
-        hops = max(axis.size // 2 if axis.is_ring else axis.size - 1 for axis in used)
+        hops = max(axis.diameter for axis in used)
         scatter.append(Terms(hops, max(loads), Links(), primitive=RS, label=f"step {step + 1} of {k}"))
         shrunk = [payload / axis.size for payload, axis in zip(shrunk, used, strict=True)]
     return _there_and_back(scatter, primitive)
 
-
-BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
 
 _ALL_AXES = f"{JAIN_SABHARWAL}; all axes busy at once, as jax-ml.github.io/scaling-book prices them"
 
@@ -96,16 +82,15 @@ _rings_per_axis = partial(
     algorithm, "dim-ring", on=LATTICE, shipped_by=LATTICE_LIBRARIES, source=f"{CHAN}; rings per axis", baseline=True, usual=True
 )
 
-_rings_both_ways = partial(
+_BOTH_WAYS = f"{CHAN}; both directions of each ring: {JAIN_SABHARWAL}"
+_both_directions = partial(
     algorithm,
-    "dim-ring-bidirectional",
     on=TORUS,
     requires=(closed_axes, all_ports),
-    shipped_by=("XLA",),
-    source=BOTH_WAYS,
+    source=_BOTH_WAYS,
     usual=True,
 )
-
+_rings_both_ways = partial(_both_directions, "dim-ring-bidirectional", shipped_by=("XLA",))
 _rings_on_all_axes = partial(algorithm, "multi-ring", on=TORUS, requires=(all_ports,), shipped_by=("XLA",), source=_ALL_AXES)
 
 _on_ideal_wires = partial(
@@ -129,7 +114,7 @@ def dim_ring_all_reduce(group: Group) -> Schedule:
     >>> totals(dim_ring_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (8, 1.75)
     """
-    return _dim_ring(group, AR)
+    return _axis_by_axis(group, AR, _one_way)
 
 
 @_rings_per_axis(RS, equation="t = Σ(d_i - 1) α + (N-1)/N M/BW")
@@ -139,7 +124,7 @@ def dim_ring_reduce_scatter(group: Group) -> Schedule:
     >>> totals(dim_ring_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (4, 0.875)
     """
-    return _dim_ring(group, RS)
+    return _axis_by_axis(group, RS, _one_way)
 
 
 @_rings_per_axis(AG, equation="t = Σ(d_i - 1) α + (N-1)/N M/BW")
@@ -149,7 +134,7 @@ def dim_ring_all_gather(group: Group) -> Schedule:
     >>> totals(dim_ring_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (4, 0.875)
     """
-    return _dim_ring(group, AG)
+    return _axis_by_axis(group, AG, _one_way)
 
 
 @_rings_both_ways(AR, equation="t = 2 Σ floor(d_i/2) α + bytes halved on axes of 3 and more")
@@ -161,7 +146,7 @@ def bidirectional_all_reduce(group: Group) -> Schedule:
     >>> totals(bidirectional_all_reduce(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.0)
     """
-    return _bidirectional(group, AR)
+    return _axis_by_axis(group, AR, _both_ways)
 
 
 @_rings_both_ways(RS, equation="t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more")
@@ -171,7 +156,7 @@ def bidirectional_reduce_scatter(group: Group) -> Schedule:
     >>> totals(bidirectional_reduce_scatter(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.5)
     """
-    return _bidirectional(group, RS)
+    return _axis_by_axis(group, RS, _both_ways)
 
 
 @_rings_both_ways(AG, equation="t = Σ floor(d_i/2) α + bytes halved on axes of 3 and more")
@@ -181,7 +166,7 @@ def bidirectional_all_gather(group: Group) -> Schedule:
     >>> totals(bidirectional_all_gather(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.5)
     """
-    return _bidirectional(group, AG)
+    return _axis_by_axis(group, AG, _both_ways)
 
 
 @_rings_on_all_axes(
@@ -231,7 +216,7 @@ def dim_rabenseifner(group: Group) -> Schedule:
     >>> totals(dim_rabenseifner(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.75)
     """
-    return _dim_rabenseifner(group, AR)
+    return _axis_by_axis(group, AR, _halved)
 
 
 @_on_ideal_wires(RS, equation="t = Σ lg d_i α + (N-1)/N M/BW")
@@ -243,7 +228,7 @@ def dim_rabenseifner_halving(group: Group) -> Schedule:
     >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.875)
     """
-    return _dim_rabenseifner(group, RS)
+    return _axis_by_axis(group, RS, _halved)
 
 
 @_on_ideal_wires(AG, equation="t = Σ lg d_i α + (N-1)/N M/BW")
@@ -255,7 +240,7 @@ def dim_rabenseifner_doubling(group: Group) -> Schedule:
     >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.875)
     """
-    return _dim_rabenseifner(group, AG)
+    return _axis_by_axis(group, AG, _halved)
 
 
 def busiest_link(axis: Axis) -> float:
@@ -287,15 +272,11 @@ def dim_chain(group: Group) -> Terms:
     return Terms(depth, 1, Links(), fill=depth)
 
 
-@algorithm(
+@_both_directions(
     "dim-chain-bidirectional",
     BC,
     REDUCE,
-    on=TORUS,
-    requires=(closed_axes, all_ports),
     shipped_by=LATTICE_LIBRARIES,
-    source=BOTH_WAYS,
-    usual=True,
     equation="t = Σ floor(d_i/2) α + M/BW (asymptotic); t(P) with L = Σ floor(d_i/2)",
 )
 def dim_chain_bidirectional(group: Group) -> Terms:
@@ -331,10 +312,6 @@ def dim_chain_middle(group: Group) -> Terms:
     return Terms(depth, 1, Links(), fill=depth)
 
 
-def _diameter(group: Group) -> int:
-    return sum(axis.size // 2 if axis.is_ring else axis.size - 1 for axis in group.axes)
-
-
 @algorithm(
     "shortest-path",
     A2A,
@@ -355,7 +332,7 @@ def shortest_path(group: Group) -> Terms:
     >>> shortest_path(Group(16, "mesh", (Axis(4, wrap=False), Axis(4, wrap=False))))[:2]
     (6, 1.0)
     """
-    return Terms(_diameter(group), max(busiest_link(axis) for axis in group.axes), Links())
+    return Terms(sum(axis.diameter for axis in group.axes), max(busiest_link(axis) for axis in group.axes), Links())
 
 
 @algorithm(
@@ -375,6 +352,6 @@ def dim_by_dim(group: Group) -> Schedule:
     parts = []
     for number, axis in enumerate(group.axes, start=1):
         if axis.size > 1:
-            hops = axis.size // 2 if axis.is_ring else axis.size - 1
-            parts.append(Terms(hops, busiest_link(axis), Links(), label=f"axis {number} ({axis.size})", ranks=axis.size))
+            label = f"axis {number} ({axis.size})"
+            parts.append(Terms(axis.diameter, busiest_link(axis), Links(), label=label, ranks=axis.size))
     return tuple(parts)

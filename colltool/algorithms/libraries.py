@@ -64,9 +64,6 @@ class Running(NamedTuple):
     def like_nccl(self) -> bool:
         return LIBRARIES[self.name].like_nccl
 
-    def ships(self, shipped_by: Sequence[str]) -> bool:
-        return ships(self.name, shipped_by)
-
     def without(self, features: Sequence[Feature]) -> NotRun | None:
         """The first of these features that is switched off; None where all are on."""
         off: dict[Feature, NotRunCode] = {"nvls": "nvls_off", "collnet": "collnet_off"}

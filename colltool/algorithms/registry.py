@@ -1,95 +1,79 @@
-"""The registry of algorithms by (primitive, name). The docstring of a formula is what ``colltool explain`` prints."""
+"""The papers that formulas come from, and the registry of algorithms by (primitive, name).
+
+The docstring of a formula is what ``colltool explain`` prints.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 from colltool.algorithms.group import Group, Topology, needs
-from colltool.algorithms.libraries import NotRun, Running
+from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.primitives import SHORT, Primitive, Schedule, Terms
 
-# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware
 BRUCK = (
     'Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing '
     'systems", IEEE TPDS 8(11), 1997, 1143-1156, doi:10.1109/71.642949'
 )
-
 CHAN = (
     'Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience", CCPE 19(13), 2007, '
     "1749-1783, doi:10.1002/cpe.1206"
 )
-
 HAN = 'Luo et al., "HAN: a hierarchical autotuned collective communication framework", CLUSTER 2020, 23-34'
-
 HOCKNEY = (
     'Hockney, "The communication challenge for MPP: Intel Paragon and Meiko CS-2", Parallel Computing 20(3), 1994, 389-398, '
     "doi:10.1016/S0167-8191(06)80021-9"
 )
-
 JAIN_SABHARWAL = 'Jain, Sabharwal, "Optimal bucket algorithms for large MPI collectives on torus interconnects", ICS 2010, 27-36'
-
 MAGPIE = (
     "Kielmann, Hofman, Bal, Plaat, Bhoedjang, \"MagPIe: MPI's collective communication operations for clustered wide area "
     'systems", PPoPP 1999, 131-140, doi:10.1145/301104.301116'
 )
-
 MSCCLPP = (
     'Shah et al., "MSCCL++: Rethinking GPU communication abstractions for cutting-edge AI applications", 2025, arXiv:2504.09014'
 )
-
 NCCL_RINGS = (
     'Hu et al., "Demystifying NCCL: An in-depth analysis of GPU communication protocols and algorithms", 2025, arXiv:2507.04786'
 )
-
 NCCL_TREES = (
     'Jeaugey, "Massively scale your deep learning training with NCCL 2.4", NVIDIA, 2019, '
     "developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4"
 )
-
 PAT = 'Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025, arXiv:2506.20252'
-
 PARAMETER_SERVER = (
     'Li, Andersen, Park, Smola, Ahmed, Josifovski, Long, Shekita, Su, "Scaling distributed machine learning with the parameter '
     'server", OSDI 2014, 583-598'
 )
-
 PATARASUK_YUAN = (
     'Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009, 117-124, '
     "doi:10.1016/j.jpdc.2008.09.002"
 )
-
 RABENSEIFNER = (
     'Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036, 1-9, doi:10.1007/978-3-540-24685-5_1'
 )
-
 SHARP = (
     'Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP): a hardware architecture for efficient data reduction", '
     "COMHPC 2016, 1-10, doi:10.1109/COMHPC.2016.006"
 )
-
 THAKUR_GROPP = (
     'Thakur, Gropp, "Improving the performance of collective operations in MPICH", EuroPVM/MPI 2003, LNCS 2840, 257-267, '
     "doi:10.1007/978-3-540-39924-7_38"
 )
-
 THAKUR_RABENSEIFNER_GROPP = (
     'Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005, 49-66, '
     "doi:10.1177/1094342005051521"
 )
-
 TUTEL = 'Hwang et al., "Tutel: Adaptive mixture-of-experts at scale", MLSys 2023, arXiv:2206.03382'
-
 TWO_TREES = (
     'Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35(12), '
     "2009, 581-594, doi:10.1016/j.parco.2009.09.001"
 )
 
-
+# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware
 Status = Literal["shipped", "reference", "idealised", "hypothetical"]
-
 STATUSES: tuple[Status, ...] = get_args(Status)  # from what somebody can run today to what no hardware does
 
 
@@ -101,11 +85,8 @@ class Caveat(NamedTuple):
 
 
 Formula = Callable[[Group], Terms | Schedule]
-
 Requirement = Callable[[Group], str | None]
-
 Limit = Callable[[Running, Group], NotRun | None]
-
 Caveats = Callable[[Group], Caveat | None]
 
 
@@ -120,26 +101,40 @@ def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
     return rank_class(status, not_selected) == 0
 
 
+class _Given(TypedDict, total=False):
+    """What a registration may say besides its name, topologies, source and equation."""
+
+    requires: tuple[Requirement, ...]  # why a group cannot run it, or None; their docstrings are what ``explain`` prints
+    shipped_by: tuple[str, ...]  # libraries that run it
+    note: str  # what a reader of its price should know
+    baseline: bool  # a flat schedule that compositions are to beat: ``breakdown`` shows it
+    usual: bool  # what ``crossover`` compares by default, the first of them with the others
+    in_switch: bool  # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
+    caveat: Caveats  # another status on some groups
+    limits: tuple[Limit, ...]  # where a library that ships it does not run it
+    counts: str  # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
+
+
 class Algorithm(NamedTuple):
-    """An algorithm for one primitive."""
+    """An algorithm for one primitive; the fields with a default are explained in :class:`_Given`."""
 
     name: str  # as ``--algorithm`` takes it
     primitive: Primitive
     topologies: frozenset[Topology]  # where it runs
     formula: Formula  # its docstring explains it
     equation: str  # the formula as text, a line each where there are several
-    requires: tuple[Requirement, ...]  # why a group cannot run it, or None; their docstrings are what ``explain`` prints
-    status: Status
-    shipped_by: tuple[str, ...]  # libraries that run it
     source: str
-    note: str  # what a reader of its price should know
+    status: Status
     mirror: str  # the all-gather that undoes this reduce-scatter
-    baseline: bool  # a flat schedule that compositions are to beat: ``breakdown`` shows it
-    usual: bool  # what ``crossover`` compares by default, the first of them with the others
-    in_switch: bool  # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
-    caveat: Caveats  # another status on some groups
-    limits: tuple[Limit, ...]  # where a library that ships it does not run it
-    counts: str = ""  # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
+    requires: tuple[Requirement, ...] = ()
+    shipped_by: tuple[str, ...] = ()
+    note: str = ""
+    baseline: bool = False
+    usual: bool = False
+    in_switch: bool = False
+    caveat: Caveats = lambda _: None
+    limits: tuple[Limit, ...] = ()
+    counts: str = ""
 
     def status_on(self, group: Group) -> Status:
         caveat = self.caveat(group)
@@ -153,7 +148,7 @@ class Algorithm(NamedTuple):
         """Why a library does not run it on a group; None where it does, or where any library may run."""
         if running is None:
             return None
-        if not running.ships(self.shipped_by):
+        if not ships(running.name, self.shipped_by):
             return NotRun("no_schedule", running.name)
         return next((reason for limit in self.limits if (reason := limit(running, group))), None)
 
@@ -188,25 +183,19 @@ class Algorithm(NamedTuple):
 _ROWS: dict[tuple[Primitive, str], Algorithm] = {}
 
 # what libraries and papers call some of them; an error answers with our name
-OTHER_NAMES = {
-    "nvls": "in-network",
-    "sharp": "in-network",
-    "collnet": "in-network",
-    "nvlstree": "hierarchical:in-network/double-binary-tree",
-    "nvls_tree": "hierarchical:in-network/double-binary-tree",
-    "collnet_direct": "hierarchical:direct/in-network",
-    "collnetdirect": "hierarchical:direct/in-network",
-    "collnet_chain": "hierarchical:ring/in-network",
-    "collnetchain": "hierarchical:ring/in-network",
-    "dbt": "double-binary-tree",
-    "rhd": "rabenseifner",
-    "halving-doubling": "rabenseifner",
-    "allpairs": "two-shot",
-    "linear": "direct",
-    "ps": "parameter-server",
-    "byteps": "parameter-server",
-    "van-de-geijn": "scatter-allgather",
+_OTHER_NAMES = {
+    "in-network": ("nvls", "sharp", "collnet"),
+    "hierarchical:in-network/double-binary-tree": ("nvlstree", "nvls_tree"),
+    "hierarchical:direct/in-network": ("collnet_direct", "collnetdirect"),
+    "hierarchical:ring/in-network": ("collnet_chain", "collnetchain"),
+    "double-binary-tree": ("dbt",),
+    "rabenseifner": ("rhd", "halving-doubling"),
+    "two-shot": ("allpairs",),
+    "direct": ("linear",),
+    "parameter-server": ("ps", "byteps"),
+    "scatter-allgather": ("van-de-geijn",),
 }
+OTHER_NAMES = {theirs: ours for ours, names in _OTHER_NAMES.items() for theirs in names}
 
 
 def algorithm(
@@ -215,43 +204,19 @@ def algorithm(
     on: frozenset[Topology],
     source: str,
     equation: str,
-    requires: tuple[Requirement, ...] = (),
-    shipped_by: tuple[str, ...] = (),
     status: Status | None = None,
-    note: str = "",
     mirror: str = "",
-    baseline: bool = False,
-    usual: bool = False,
-    in_switch: bool = False,
-    caveat: Caveats = lambda _: None,
-    limits: tuple[Limit, ...] = (),
-    counts: str = "",
+    **more: Unpack[_Given],
 ) -> Callable[[Formula], Formula]:
     """Register a formula for its primitives. Without ``status``: shipped if somebody ships it, else reference."""
+    known = status or ("shipped" if more.get("shipped_by") else "reference")
 
     def register(formula: Formula) -> Formula:
         for primitive in primitives:
             if (primitive, name) in _ROWS:
                 raise ValueError(f"{name} is registered twice for {primitive}")
-            _ROWS[primitive, name] = Algorithm(
-                name=name,
-                primitive=primitive,
-                topologies=on,
-                formula=formula,
-                equation=equation,
-                requires=requires,
-                status=status or ("shipped" if shipped_by else "reference"),
-                shipped_by=shipped_by,
-                source=source,
-                note=note,
-                mirror=mirror or name,
-                baseline=baseline,
-                usual=usual,
-                in_switch=in_switch,
-                caveat=caveat,
-                limits=limits,
-                counts=counts,
-            )
+            row = Algorithm(name, primitive, on, formula, equation, source, status=known, mirror=mirror or name, **more)
+            _ROWS[primitive, name] = row
         return formula
 
     return register
@@ -267,8 +232,7 @@ def row_of(primitive: Primitive, name: str) -> Algorithm | None:
 
 def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm:
     """The row of that name; ``also`` are names beside the registry that an error should offer."""
-    row = row_of(primitive, name)
-    if row is not None:
+    if (row := row_of(primitive, name)) is not None:
         return row
     asked = (row.name for row in on_request() if row.primitive is primitive)
     known = list(dict.fromkeys([*(row.name for row in algorithms(primitive)), *also, *asked]))
@@ -283,7 +247,6 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
 
 
 Approximation = Callable[[int, float, float], dict[str, float]]
-
 _APPROXIMATIONS: dict[tuple[Primitive, str, str], Approximation] = {}
 
 

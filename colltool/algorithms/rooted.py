@@ -1,9 +1,12 @@
-"""One root: broadcast, reduce, and the single message of point-to-point. M is the payload."""
+"""One root: broadcast, reduce, and the single message of point-to-point. M is the payload.
+
+Below them what follows from a route: partners per rank, messages to all peers, edges of double trees.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, assert_never
 
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
@@ -30,6 +33,8 @@ from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
     log2_ceil,
     totals,
 )
+
+mpi = partial(algorithm, on=ANY_TO_ANY, shipped_by=("MPICH", "Open MPI"), source=THAKUR_RABENSEIFNER_GROPP)
 
 
 def strides(ranks: int) -> tuple[int, ...]:
@@ -64,16 +69,7 @@ def chain(group: Group) -> Terms:
     return Terms(depth, 1, Chain(), fill=depth)
 
 
-@algorithm(
-    "binomial",
-    BC,
-    REDUCE,
-    on=ANY_TO_ANY,
-    shipped_by=("MPICH", "Open MPI"),
-    source=THAKUR_RABENSEIFNER_GROPP,
-    usual=True,
-    equation="t = lg N α + lg N M/BW",
-)
+@mpi("binomial", BC, REDUCE, usual=True, equation="t = lg N α + lg N M/BW")
 def binomial(group: Group) -> Terms:
     """Binomial tree, whole payload in every round.
 
@@ -109,14 +105,7 @@ def pipelined_tree(group: Group) -> Terms:
     return Terms(depth, 1, Trees(both_ways=False), fill=depth)
 
 
-@algorithm(
-    "scatter-allgather",
-    BC,
-    on=ANY_TO_ANY,
-    shipped_by=("MPICH", "Open MPI"),
-    source=f"{THAKUR_RABENSEIFNER_GROPP}; {CHAN}",
-    equation="t = (lg N + N-1) α + 2 (N-1)/N M/BW",
-)
+@mpi("scatter-allgather", BC, source=f"{THAKUR_RABENSEIFNER_GROPP}; {CHAN}", equation="t = (lg N + N-1) α + 2 (N-1)/N M/BW")
 def scatter_allgather(group: Group) -> Schedule:
     """Van de Geijn broadcast: a binomial scatter, then a ring all-gather.
 
@@ -153,8 +142,7 @@ def send(group: Group) -> Terms:
     >>> send(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True))))[:2]
     (4, 1)
     """
-    hops = sum(axis.size // 2 if axis.wrap else axis.size - 1 for axis in group.axes)
-    return Terms(max(1, hops), 1, Pair())
+    return Terms(max(1, sum(axis.diameter for axis in group.axes)), 1, Pair())
 
 
 def most_partners(schedule: Schedule, group: Group) -> int:
@@ -167,30 +155,28 @@ def most_partners(schedule: Schedule, group: Group) -> int:
     """
     if any(isinstance(terms.route, Peers | AllPeers) or terms.route in (Ring("links"), Chain("links")) for terms in schedule):
         return group.ranks - 1  # everybody: of a million ranks there is no need to list them
-    return len(frozenset[int]().union(*(_distances(terms.route, group) for terms in schedule)))
-
-
-def _distances(route: Route, group: Group) -> frozenset[int]:
-    """Whom a rank sends to or takes from, as distances round the group."""
     n = group.ranks
-    match route:
-        case Ring() | Chain():
-            return frozenset({1, n - 1})
-        case Peers() | AllPeers():
-            return frozenset(range(1, n))
-        case Trees():  # a parent and two children in one tree, a parent in the other
-            return frozenset(range(1, min(5, n)))
-        case Rounds(partner, steps, folded):  # pairs that are folded stand twice as far apart
-            ahead = frozenset(stride * (2 if folded else 1) for stride, _ in steps)
-            return ahead | {n - stride for stride in ahead} if partner == "shift" else ahead
-        case Servers():
-            return frozenset(range(1, group.servers + 1))
-        case Pair() | Switch():
-            return frozenset({1})
-        case Links():
-            return frozenset(range(sum(min(axis.size - 1, 2) for axis in group.axes)))
-        case _:
-            assert_never(route)
+    partners: set[int] = set()  # as distances round the group
+    for terms in schedule:
+        match terms.route:
+            case Ring() | Chain():
+                partners |= {1, n - 1}
+            case Peers() | AllPeers():
+                partners |= {*range(1, n)}
+            case Trees():  # a parent and two children in one tree, a parent in the other
+                partners |= {*range(1, min(5, n))}
+            case Rounds(partner, steps, folded):  # pairs that are folded stand twice as far apart
+                ahead = {stride * (2 if folded else 1) for stride, _ in steps}
+                partners |= ahead | {n - stride for stride in ahead} if partner == "shift" else ahead
+            case Servers():
+                partners |= {*range(1, group.servers + 1)}
+            case Pair() | Switch():
+                partners.add(1)
+            case Links():
+                partners |= {*range(sum(min(axis.size - 1, 2) for axis in group.axes))}
+            case _:
+                assert_never(terms.route)
+    return len(partners)
 
 
 def to_all(group: Group, each: float, **more: Any) -> Terms:
@@ -209,22 +195,22 @@ def to_all(group: Group, each: float, **more: Any) -> Terms:
 
 def many_sends(group: Group) -> Caveat | None:
     """The caveat where all messages leave at once and the fabric does not say what that takes."""
-    return (
-        None if group.one_port or group.posts_cost else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
-    )
+    told = group.one_port or group.posts_cost
+    return None if told else Caveat("shipped", "assumes that a rank posts N-1 messages for one alpha")
 
 
-def _in_order_parent(rank: int, ranks: int) -> int:
-    """The parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root, which is rank 0.
+def _in_order(ranks: int) -> tuple[int, ...]:
+    """Every rank's parent in a binary tree whose in-order walk is 0, 1, 2 ...; -1 for the root, which is rank 0.
 
     The lowest set bit b of a rank is its height. Its parent is at distance b, on the side where the next bit is clear, or on
     the other one when that side lies beyond the last rank.
     """
-    if rank == 0:
-        return -1
-    bit = rank & -rank
-    up = (rank ^ bit) | (bit << 1)
-    return up if up < ranks else rank ^ bit
+    parents = [-1]
+    for rank in range(1, ranks):
+        bit = rank & -rank
+        up = (rank ^ bit) | (bit << 1)
+        parents.append(up if up < ranks else rank ^ bit)
+    return tuple(parents)
 
 
 def _moved(parents: tuple[int, ...], places: Sequence[int]) -> tuple[int, ...]:
@@ -232,10 +218,6 @@ def _moved(parents: tuple[int, ...], places: Sequence[int]) -> tuple[int, ...]:
     for rank, parent in enumerate(parents):
         out[places[rank]] = places[parent] if parent >= 0 else -1
     return tuple(out)
-
-
-def _in_order(ranks: int) -> tuple[int, ...]:
-    return tuple(_in_order_parent(rank, ranks) for rank in range(ranks))
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,14 @@
-"""Rings and chains over all links of a full mesh. ``bandwidth`` is one link's, one direction.
+"""What the wiring allows: all links of a full mesh at once, switches that compute, schedules over several tiers.
 
-One ring uses one of a rank's N-1 links. Walecki's zigzags share all links out among rings: N-1 rings for odd N, twice as many for
-even N, every link in two of them. With equal shares of the payload every link carries 1/(N-1) of what a single ring's does.
+Full mesh (``bandwidth`` is one link's, one direction): one ring uses one of a rank's N-1 links. Walecki's zigzags share all links
+out among rings: N-1 rings for odd N, twice as many for even N, every link in two of them. With equal shares of the payload every
+link carries 1/(N-1) of what a single ring's does.
+
+In-network: the switches reduce and replicate (NVLS, SHARP), or scatter all-to-all chunks. n_α counts passes through a switch,
+each at α_switch, times the k levels of the aggregation tree. Not on lattices or a full mesh: there is no switch.
+
+Several tiers: baselines on a single tier, and NCCL's rings over all rails. Every byte goes at the speed of the slowest tier on
+its way. The packed ring and the other any-to-any schedules are registered with their families.
 """
 
 from __future__ import annotations
@@ -24,11 +31,6 @@ def several_links(group: Group) -> str | None:
     return "two ranks have one link between them: that is ring or chain" if group.ranks < 3 else None
 
 
-def _rings(group: Group, passes: int) -> Terms:
-    n = group.ranks
-    return Terms(passes * (n - 1), passes / n, Ring("links"))
-
-
 _over_all_links = partial(algorithm, on=FULL_MESH, requires=(several_links, all_ports), shipped_by=("NCCL", "RCCL"))
 
 
@@ -41,7 +43,7 @@ def multi_link_all_reduce(group: Group) -> Terms:
     >>> multi_link_all_reduce(Group(8, "full_mesh"))[:2]
     (14, 0.25)
     """
-    return _rings(group, 2)
+    return Terms(2 * (group.ranks - 1), 2 / group.ranks, Ring("links"))
 
 
 @_over_all_links("multi-link-ring", AG, RS, source=f"{PATARASUK_YUAN}; {_ALL_LINKS}", equation="t = (N-1) α + 1/N M/BW")
@@ -51,7 +53,7 @@ def multi_link_ring(group: Group) -> Terms:
     >>> multi_link_ring(Group(8, "full_mesh"))[:2]
     (7, 0.125)
     """
-    return _rings(group, 1)
+    return Terms(group.ranks - 1, 1 / group.ranks, Ring("links"))
 
 
 @_over_all_links(
@@ -79,18 +81,14 @@ def multi_link_chain(group: Group) -> Terms:
 def switch_can(*capabilities: str) -> Requirement:
     def requirement(group: Group) -> str | None:
         missing = [name for name in capabilities if name not in group.switch]
-        if not missing:
-            return _no_room(group)
-        return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
+        if missing:
+            return f"needs switches that do {' and '.join(missing)} (in_network in the fabric file)"
+        if group.switch_room is None or group.switch_groups <= group.switch_room:
+            return None
+        return f"the switches have room for {group.switch_room} groups, and {group.switch_groups} run at once (limits.groups)"
 
     requirement.__doc__ = f"The tier's switches must do {' and '.join(capabilities)}."
     return requirement
-
-
-def _no_room(group: Group) -> str | None:
-    if group.switch_room is None or group.switch_groups <= group.switch_room:
-        return None
-    return f"the switches have room for {group.switch_room} groups, and {group.switch_groups} run at once (limits.groups)"
 
 
 _in_switch = partial(algorithm, "in-network", on=SWITCHED, source=SHARP, in_switch=True)
@@ -171,14 +169,11 @@ def reduce(group: Group) -> Terms:
     return Terms(group.switch_levels, 1, Switch(REDUCE))
 
 
-@algorithm(
-    "in-network",
+@_in_switch(
     A2A,
-    on=SWITCHED,
     requires=(switch_can("all_to_all"),),
     shipped_by=("Tomahawk Ultra",),
     source="Broadcom Tomahawk Ultra: scatter-gather in the crossbar",
-    in_switch=True,
     equation="t = 2k α_switch + (N-1)/N M/BW",
 )
 def all_to_all(group: Group) -> Terms:
@@ -221,17 +216,11 @@ def _ring(group: Group, passes: int, route: Ring) -> Terms:
 
 
 _RAILS = f"{PATARASUK_YUAN}; one ring for every NIC of a node: {NCCL_RINGS}"
-
 _OUTER = "baseline of ours: the outer network without the inner one"
-
 _INNER = "baseline of ours: the inner fabric stretched over all ranks"
-
 _STRETCHED = "no such hardware: the inner fabric joins fewer ranks"
-
 _over_rails = partial(algorithm, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), limits=(nccl_inside,), baseline=True)
-
 _stretched = partial(algorithm, on=SEVERAL_TIERS, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True)
-
 _outermost = partial(algorithm, on=SEVERAL_TIERS, source=_OUTER, baseline=True)
 
 

@@ -1,20 +1,20 @@
-"""``compare``: fabrics, or variants of one fabric, side by side."""
+"""``compare``: fabrics, or variants of one fabric, side by side: where one is faster, slower or the same, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from math import prod, sqrt
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from colltool.analysis.axes import SweepAxis
 from colltool.analysis.basis import (
+    LAUNCH_SHARE,
     BasisDifference,
-    PriceBasis,
+    PointTimes,
     basis_or_none,
     group_differences,
     joined,
@@ -22,31 +22,100 @@ from colltool.analysis.basis import (
     model_error,
     software_differences,
 )
-from colltool.analysis.grid import FabricLoader, PriceRequest, cells, too_many
-from colltool.analysis.outcomes import (
-    SAME,
-    CompareLine,
-    OnePortWinner,
-    OutcomeRange,
-    SameReason,
-    alike,
-    farthest,
-    merged,
-    one_port_winners,
-    ranges_of,
-    why_same,
-)
+from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, too_many, winner
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.groups import library_of, place
+from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import GroupSpec, everybody, tiers_spanned
 from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
 
 POINTS = 200  # sizes between the smallest and largest asked for
 MOST_CELLS = 20_000
 MOST_COLUMNS = 1000
+SAME = 0.02  # relative difference below which times count as equal
+NEAR = 1.25  # sizes within this factor share a sentence
+
+Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
+
+
+class OutcomeRange(NamedTuple):
+    """A size range with one outcome; ``ratio`` is the one farthest from 1.
+
+    ``unlike``: only one of the two states a launch overhead. ``within``: the model's error, if the difference is not larger.
+    ``why``: reasons for ``same``.
+    """
+
+    outcome: Outcome
+    from_bytes: float
+    to_bytes: float
+    ratio: float
+    within: float | None = None
+    why: tuple[SameReason, ...] = ()
+
+
+Reason = Literal["tier", "level", "share", "unpaid", "small"]
+
+
+class SameReason(NamedTuple):
+    """Why a value makes no difference.
+
+    ``reason``: ``tier``, no two ranks meet on it; ``level``, one domain of the level ``below`` holds all ``endpoints``;
+    ``share``, too few messages cross it at once; ``unpaid``, the fastest ``algorithm`` does not pay it; ``small``, it moves the
+    time by at most ``most``, a share. ``key`` is empty between different fabrics.
+    """
+
+    reason: Reason
+    key: str = ""
+    tier: str = ""
+    level: str = ""
+    below: str = ""
+    endpoints: int = 0
+    algorithm: str = ""
+    most: float = 0.0
+
+
+class CompareLine(NamedTuple):
+    """The cells of all columns for a primitive, rank count and size.
+
+    ``missing``: launch seconds that a column does not state but others do. ``errors``: the model's expected relative error.
+    """
+
+    primitive: Primitive
+    ranks: int
+    bytes: float
+    cells: tuple[Cell, ...]
+    missing: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    def ratio(self, column: int) -> float | None:
+        """A column's time over the first's; None if one is missing or they contain different terms that matter."""
+        first, other = self.cells[0].total_s, self.cells[column].total_s
+        if first is None or other is None or launch_felt((first, other), (self.missing[0], self.missing[column])):
+            return None
+        if time_felt(self.cells[0], self.cells[column]):
+            return None
+        return other / first
+
+    def point(self, names: Sequence[str]) -> PointTimes:
+        return point_of(self.primitive, self.ranks, self.bytes, names, self.cells)
+
+    def is_bound(self, column: int) -> bool:
+        total = self.cells[column].total_s
+        return total is not None and self.missing[column] > LAUNCH_SHARE * total
+
+
+class OnePortWinner(NamedTuple):
+    """A row where another column wins if each rank drives only one port."""
+
+    primitive: Primitive
+    ranks: int
+    bytes: float
+    column: str
+    instead_of: str
 
 
 class CompareColumn(NamedTuple):
@@ -68,9 +137,7 @@ class ColumnDifference(NamedTuple):
     def in_short(self) -> ColumnDifference:
         """Ignores the model's error, joining neighbouring ranges of the same outcome."""
         parts = [list(run) for _, run in groupby(self.runs, key=lambda run: run.outcome)]
-        joined = (OutcomeRange(part[0].outcome, part[0].from_bytes, part[-1].to_bytes, farthest([run.ratio for run in part]))
-                  for part in parts)  # fmt: skip
-        return self._replace(runs=tuple(joined))
+        return self._replace(runs=tuple(_spanned(part)._replace(within=None, why=()) for part in parts))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,80 +176,70 @@ def compare(
     fabrics = [column.load(()) for column in followed(columns)]
     smallest = min(fabrics, key=lambda fabric: fabric.ranks)
     who = [one if one.ranks is not None else one._replace(ranks=everybody(smallest, one._replace(stride=1))) for one in groups]
-    tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
-    lines = [line for one in tables for line in one.lines(sizes)]
+    tables, names = [_Compared(one, tuple(columns), fabrics, who) for one in asked], [one.name for one in columns]
+    lines = [line for table in tables for line in table.lines(table.asked, sizes)]
     if all(cell.algorithm is None for line in lines for cell in line.cells):
         place(fabrics[0], who[0])  # if the group fits nowhere, this error says what does
         raise ColltoolError(lines[0].cells[0].reason, fix="another number of ranks, another algorithm, or another fabric")
-    least, most = min(sizes), max(sizes)
+    least, most, ideal = min(sizes), max(sizes), asked[0].readings.ideal
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
-    ground = joined([one for table in tables for one in table.uneven()])
-    ground += software_differences([line.point([one.name for one in columns]) for line in lines])
-    return Comparison(columns=tuple(columns), lines=tuple(lines), findings=found, ideal=asked[0].readings.ideal, ground=ground,
-                      readings=asked[0].readings, libraries=tuple(map(library_of, fabrics)),
-                      turned=tuple(row for one in tables for row in one.one_port_winners(sizes)))  # fmt: skip
+    uneven = [part for one in asked for part in group_differences(names, fabrics, one.primitive, who, ideal=one.readings.ideal)]
+    ground = joined(uneven) + software_differences([line.point(names) for line in lines])
+    turned = (row for one in tables for row in one_port_winners(one.asked, partial(one.lines, sizes=sizes), names, SAME))
+    return Comparison(columns=tuple(columns), lines=tuple(lines), findings=found, ideal=ideal, ground=ground,
+                      readings=asked[0].readings, libraries=tuple(map(library_of, fabrics)), turned=tuple(turned))  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Compared:
+class _Compared(NamedTuple):
     asked: PriceRequest
     columns: tuple[CompareColumn, ...]
     fabrics: Sequence[Fabric]
     groups: Sequence[GroupSpec]
 
-    @cached_property
-    def grounds(self) -> list[list[PriceBasis | None]]:
-        """Per group, the basis of each column; None where the group does not fit."""
-        primitive, ideal = self.asked.primitive, self.asked.readings.ideal
-        return [[basis_or_none(fabric, primitive, group, ideal=ideal) for fabric in self.fabrics] for group in self.groups]
-
-    def uneven(self) -> tuple[BasisDifference, ...]:
-        names, ideal = [column.name for column in self.columns], self.asked.readings.ideal
-        return group_differences(names, self.fabrics, self.asked.primitive, self.groups, ideal=ideal)
-
-    def lines(self, sizes: Sequence[float]) -> Iterator[CompareLine]:
+    def lines(self, asked: PriceRequest, sizes: Sequence[float]) -> Iterator[CompareLine]:
         axes = (SweepAxis("fabric", tuple(one.name for one in self.columns)),
                 SweepAxis("ranks", tuple(group.ranks for group in self.groups)), SweepAxis("bytes", tuple(sizes)))  # fmt: skip
-        found = cells(self.asked, axes, [partial(_as_it_is, fabric) for fabric in self.fabrics], self.groups)
+        found = cells(asked, axes, [partial(_as_it_is, one) for one in self.fabrics], self.groups)
         a_column = len(self.groups) * len(sizes)
         for row in range(a_column):
-            number, size = row // len(sizes), sizes[row % len(sizes)]
+            group, size = self.groups[row // len(sizes)], sizes[row % len(sizes)]
+            if row % len(sizes) == 0:
+                grounds = [basis_or_none(one, asked.primitive, group, ideal=asked.readings.ideal) for one in self.fabrics]
+            errors = [
+                0.0 if one is None else model_error(size, measured=one.protocols, several_tiers=tiers_spanned(one.group) > 1)
+                for one in grounds
+            ]
             mine = tuple(found[row + a_column * at] for at in range(len(self.columns)))
-            grounds = self.grounds[number]
-            missing = launch_missing(grounds)
-            errors = tuple(_error(one, size) for one in grounds)
-            yield CompareLine(self.asked.primitive, int(self.groups[number].ranks or 0), size, mine, missing, errors)
-
-    def one_port_winners(self, sizes: Sequence[float]) -> Iterator[OnePortWinner]:
-        return one_port_winners(
-            self.asked, lambda asked: replace(self, asked=asked).lines(sizes), [one.name for one in self.columns], SAME
-        )
+            yield CompareLine(asked.primitive, int(group.ranks or 0), size, mine, launch_missing(grounds), tuple(errors))
 
     def findings(self, sizes: Sequence[float]) -> Iterator[ColumnDifference]:
-        """Each further column against the first, joining rank counts with the same ranges."""
-        lines = list(self.lines(sizes))
+        """Each further column against the first, joining neighbouring rank counts with the same ranges."""
+        lines = list(self.lines(self.asked, sizes))
         for at, column in enumerate(self.columns[1:], start=1):
             one_file = column.fabric == self.columns[0].fabric
-            each = [(group.ranks or 0, ranges_of([line for line in lines if line.ranks == group.ranks], at, one_file=one_file))
-                    for group in self.groups]  # fmt: skip
-            for same in alike(each):
-                ranks = tuple(ranks for ranks, _ in same)
-                runs = tuple(self._with_why(run, at, ranks) for run in merged([runs for _, runs in same]))
-                yield ColumnDifference(column.name, self.asked.primitive, ranks, runs)
+            alike: list[list[tuple[GroupSpec, tuple[OutcomeRange, ...]]]] = []
+            for group in self.groups:
+                one = group, ranges_of([line for line in lines if line.ranks == group.ranks], at, one_file=one_file)
+                if alike and _same_runs(alike[-1][0][1], one[1]):
+                    alike[-1].append(one)
+                else:
+                    alike.append([one])
+            for same in alike:
+                groups = [group for group, _ in same]
+                merged = (_spanned(several) for several in zip(*(runs for _, runs in same), strict=True))
+                runs = tuple(run if run.outcome != "same" else self._with_why(run, at, groups) for run in merged)
+                yield ColumnDifference(column.name, self.asked.primitive, tuple(group.ranks or 0 for group in groups), runs)
 
-    def _with_why(self, run: OutcomeRange, at: int, ranks: Sequence[int]) -> OutcomeRange:
-        if run.outcome != "same":
-            return run
+    def _with_why(self, run: OutcomeRange, at: int, groups: Sequence[GroupSpec]) -> OutcomeRange:
         first, other = dict(self.columns[0].set), dict(self.columns[at].set)
         keys = [key for key in other if first.get(key) != other[key]] if self.columns[0].fabric == self.columns[at].fabric else []
         middle = sqrt(run.from_bytes * run.to_bytes)
-        groups = [group for group in self.groups if group.ranks in ranks]
-        reasons = (why_same(self.fabrics[at], self.asked, group, middle, keys, abs(run.ratio - 1)) for group in groups)
         found: dict[SameReason, SameReason] = {}
-        for one in (one for several in reasons for one in several):
-            alike = one._replace(endpoints=0)
-            found[alike] = max(one, found.get(alike, one), key=lambda why: why.endpoints)
+        for group in groups:
+            for one in _why_same(self.fabrics[at], self.asked, group, middle, keys, abs(run.ratio - 1)):
+                alike = one._replace(endpoints=0)
+                found[alike] = max(one, found.get(alike, one), key=lambda why: why.endpoints)
         return run._replace(why=tuple(found.values()))
 
 
@@ -190,7 +247,114 @@ def _as_it_is(fabric: Fabric, _: Sequence[str]) -> Fabric:
     return fabric
 
 
-def _error(ground: PriceBasis | None, size: float) -> float:
-    if ground is None:
-        return 0.0
-    return model_error(size, measured=ground.protocols, several_tiers=tiers_spanned(ground.group) > 1)
+def _same_runs(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) -> bool:
+    if [(run.outcome, run.within is None) for run in some] != [(run.outcome, run.within is None) for run in others]:
+        return False
+    edges = ((one.to_bytes, other.to_bytes) for one, other in zip(some, others, strict=True))
+    return all(max(pair) <= NEAR * min(pair) for pair in edges)
+
+
+def _farthest(ratios: Sequence[float]) -> float:
+    """The ratio farthest from 1 in either direction."""
+    return max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
+
+
+def _spanned(same: Sequence[OutcomeRange]) -> OutcomeRange:
+    """Ranges of one outcome joined: the widest sizes, the farthest ratio."""
+    within = max((run.within for run in same if run.within is not None), default=None)
+    least, most = min(run.from_bytes for run in same), max(run.to_bytes for run in same)
+    return OutcomeRange(same[0].outcome, least, most, _farthest([run.ratio for run in same]), within)
+
+
+def _why_same(
+    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, keys: Sequence[str], most: float
+) -> Iterator[SameReason]:
+    """Why the values of ``keys`` (empty between two files) make no difference; ``most``: the largest relative difference seen."""
+    algorithm = winner(fabric, asked, group, size).title
+    if most > 1e-9 or not keys:
+        yield SameReason("small" if most > 1e-9 else "unpaid", " and ".join(keys), algorithm=algorithm, most=most)
+        return
+    placed = place(fabric, group)
+    for key in keys:
+        parts = key.removeprefix("tiers.").split(".")
+        tier = next((one for at, one in enumerate(fabric.tiers) if parts[0] in (one.name, str(at))), None)
+        span = next((one for one in placed.spans if tier is not None and one.tier.name == tier.name), None)
+        where = SameReason("unpaid", key, tier.name if tier else "", algorithm=algorithm)
+        if tier is not None and span is None:
+            where = where._replace(reason="tier")
+        if span is not None and parts[1:2] == ["levels"] and len(parts) > 2:
+            names = [level.name for level in capabilities_of(span.tier).levels]
+            at = names.index(parts[2]) if parts[2] in names else int(parts[2])
+            met = [level.name for level in tier_paths(span.tier, span.endpoints, asked.readings, occupancy=span.occupancy).used]
+            where = where._replace(level=names[at])
+            if names[at] not in met and at:
+                where = where._replace(reason="level", below=names[at - 1], endpoints=span.endpoints)
+            elif parts[-1] in ("oversubscription", "uplinks"):
+                where = where._replace(reason="share")
+        yield where
+
+
+def one_port_winners(
+    asked: PriceRequest, rows: Callable[[PriceRequest], Iterable[CompareLine]], columns: Sequence[str], least: float
+) -> Iterator[OnePortWinner]:
+    """The rows with another fastest column under ``ports="one"``, by a margin of more than ``least`` (a share).
+
+    Yields nothing if algorithms or ports were given.
+    """
+    if asked.only or asked.readings.ports != "all":
+        return
+    one_port = asked._replace(readings=asked.readings._replace(ports="one"))
+
+    def fastest(cells: Sequence[Cell]) -> int | None:
+        priced = [(one.total_s, at) for at, one in enumerate(cells) if one.total_s is not None]
+        return min(priced)[1] if priced else None
+
+    for now, then in zip(rows(asked), rows(one_port), strict=True):
+        here, there = fastest(now.cells), fastest(then.cells)
+        if here is None or there is None or here == there:
+            continue
+        before, after = then.cells[here].total_s, then.cells[there].total_s
+        if before is None or after is None or before > after * (1 + least):
+            yield OnePortWinner(now.primitive, now.ranks, now.bytes, columns[there], columns[here])
+
+
+def ranges_of(lines: Sequence[CompareLine], column: int, *, one_file: bool) -> tuple[OutcomeRange, ...]:
+    """Columns of one file share the model and most numbers, so the model's error cancels."""
+
+    def judged(line: CompareLine) -> tuple[Outcome, bool]:
+        """The outcome, and whether it is within the model's error; where not both have a price, which of the two can run it."""
+        ratio, runs = line.ratio(column), [line.cells[at].total_s is not None for at in (0, column)]
+        if ratio is None:
+            return "unlike" if all(runs) else "first" if runs[0] else "other" if runs[1] else "neither", False
+        error = max(line.errors[0], line.errors[column])
+        return told(ratio), not one_file and told(ratio) != "same" and max(ratio, 1 / ratio) - 1 <= error
+
+    runs = []
+    for (outcome, near), run in groupby(lines, key=judged):
+        several = list(run)
+        ratios = [ratio for line in several if (ratio := line.ratio(column)) is not None] or [1.0]
+        error = max(max(line.errors[0], line.errors[column]) for line in several)
+        runs.append(OutcomeRange(outcome, several[0].bytes, several[-1].bytes, _farthest(ratios), error if near else None))
+    return tuple(runs)
+
+
+def launch_felt(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
+    """Whether a launch missing from one of two times exceeds :data:`LAUNCH_SHARE` of it or would change the outcome."""
+    if missing[0] == missing[1]:
+        return False
+    share = max(lacking / total for lacking, total in zip(missing, seconds, strict=True))
+    filled = (seconds[1] + missing[1]) / (seconds[0] + missing[0])
+    return share > LAUNCH_SHARE or told(filled) != told(seconds[1] / seconds[0])
+
+
+def time_felt(first: Cell, other: Cell) -> bool:
+    """Whether software time that only one side has is a tenth of the shorter time or more, and would change the outcome."""
+    totals = first.total_s or 0.0, other.total_s or 0.0
+    lacks = [one.fitted_s is None and not one.protocol for one in (first, other)]
+    missing = [(two.fitted_s or 0.0) if lacking else 0.0 for lacking, two in zip(lacks, (other, first), strict=True)]
+    filled = (totals[1] + missing[1]) / (totals[0] + missing[0])
+    return max(missing) >= LAUNCH_SHARE * min(totals) and told(filled) != told(totals[1] / totals[0])
+
+
+def told(ratio: float) -> Literal["same", "slower", "faster"]:
+    return "same" if abs(ratio - 1) <= SAME else "slower" if ratio > 1 else "faster"

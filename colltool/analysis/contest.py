@@ -8,10 +8,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from colltool.analysis.basis import BasisDifference, PriceBasis, basis_of, group_differences, joined, launch_missing
+from colltool.analysis.basis import BasisDifference, basis_of, group_differences, joined, launch_missing
+from colltool.analysis.compare import SAME, launch_felt
 from colltool.analysis.grid import Floats, PriceRequest, winner
-from colltool.analysis.outcomes import SAME, launch_felt
-from colltool.analysis.sensitivity import affordable, draws, totals_of
+from colltool.analysis.sensitivity import WhatIf, affordable, draws, percentiles, totals_of
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.placement import GroupSpec
@@ -56,7 +56,7 @@ class Beats(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contest(Result):
-    subject: ClassVar[str] = "sensitivity"
+    subject: ClassVar[str] = "sweep"
     primitive: Primitive
     ranks: int
     bytes: float
@@ -89,73 +89,48 @@ def contest(
     Raises:
         ColltoolError: the group does not fit on one of them, or nothing runs.
     """
-    count = group.ranks or min(one.fabric.ranks for one in entries)
-    who = group._replace(ranks=count)
+    who = group._replace(ranks=group.ranks or min(one.fabric.ranks for one in entries))
     ideal = asked.readings.ideal
     taken = affordable(samples, max(len(one.numbers) for one in entries))
-    times, sides = zip(*(_priced(one, asked, who, size, taken, seed) for one in entries), strict=True)
-    grounds = [basis_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries]
-    beats = [_against(entries, times, sides, grounds, at) for at in range(1, len(entries))]
+    times, sides = zip(*(_priced(one, WhatIf(one.fabric, asked, who, size), taken, seed) for one in entries), strict=True)
+    launches = launch_missing([basis_of(one.fabric, asked.primitive, who, ideal=ideal) for one in entries])
     names, fabrics = [one.name for one in entries], [one.fabric for one in entries]
-    ground = joined(group_differences(names, fabrics, asked.primitive, [who], ideal=ideal))
     return Contest(
         primitive=asked.primitive,
-        ranks=count,
+        ranks=who.ranks or 0,
         bytes=size,
         ideal=ideal,
         sides=sides,
-        beats=tuple(beats),
+        beats=tuple(_against(times, sides, launches, at) for at in range(1, len(entries))),
         samples=taken,
         samples_asked=samples,
         seed=seed,
-        ground=ground,
+        ground=joined(group_differences(names, fabrics, asked.primitive, [who], ideal=ideal)),
     )
 
 
-def _priced(
-    one: ContestEntry, asked: PriceRequest, group: GroupSpec, size: float, samples: int, seed: int
-) -> tuple[Floats, ContestSide]:
-    best = winner(one.fabric, asked, group, size)
+def _priced(one: ContestEntry, question: WhatIf, samples: int, seed: int) -> tuple[Floats, ContestSide]:
+    best = winner(*question)
     nominal = float(np.ravel(best.total_s)[0])
     times = np.full(samples, nominal)
     if one.numbers:
-        _, totals = totals_of(one.fabric, asked, group, size, draws(one.numbers, samples, seed), best)
-        times = np.asarray(totals.min(axis=0))
-    low, middle, high = (float(second) for second in np.quantile(times, (0.05, 0.5, 0.95)))
-    return times, ContestSide(
-        name=one.name,
-        fabric=one.fabric.name,
-        algorithm=best.title,
-        nominal_s=nominal,
-        p5_s=low,
-        p50_s=middle,
-        p95_s=high,
-        numbers=one.numbers,
-        assumed=one.assumed,
-    )
+        times = np.asarray(totals_of(question, draws(one.numbers, samples, seed), best)[1].min(axis=0))
+    return times, ContestSide(one.name, one.fabric.name, best.title, nominal, *percentiles(times), numbers=one.numbers,
+                              assumed=one.assumed)  # fmt: skip
 
 
-def _against(
-    entries: Sequence[ContestEntry], times: Sequence[Floats], sides: Sequence[ContestSide], grounds: Sequence[PriceBasis], at: int
-) -> Beats:
-    known = {one.key for one in entries[0].numbers}
-    shared = tuple(one.key for one in entries[at].numbers if one.key in known)
-    launches = launch_missing(grounds)
+def _against(times: Sequence[Floats], sides: Sequence[ContestSide], launches: Sequence[float], at: int) -> Beats:
+    first, other = sides[0], sides[at]
+    known = {one.key for one in first.numbers}
+    shared = tuple(one.key for one in other.numbers if one.key in known)
     missing = launches[0], launches[at]
     ratios = times[at] / times[0]
     filled = (times[at] + missing[1]) / (times[0] + missing[0])
     turned = abs(float((filled < 1 - SAME).mean() - (ratios < 1 - SAME).mean()))
-    if launch_felt((sides[0].nominal_s, sides[at].nominal_s), missing) or turned > TURNED:
-        return Beats(entries[at].name, shared=shared, compared=False)
+    if launch_felt((first.nominal_s, other.nominal_s), missing) or turned > TURNED:
+        return Beats(other.name, shared=shared, compared=False)
     same = np.abs(ratios - 1) <= SAME
-    low, middle, high = (float(ratio) for ratio in np.quantile(ratios, (0.05, 0.5, 0.95)))
-    return Beats(
-        name=entries[at].name,
-        faster=float(((ratios < 1) & ~same).mean()),
-        same=float(same.mean()),
-        slower=float(((ratios > 1) & ~same).mean()),
-        ratio_p5=low,
-        ratio_p50=middle,
-        ratio_p95=high,
-        shared=shared,
-    )
+    faster, slower = (float((one & ~same).mean()) for one in (ratios < 1, ratios > 1))
+    low, middle, high = percentiles(ratios)
+    return Beats(other.name, shared, faster=faster, same=float(same.mean()), slower=slower, ratio_p5=low, ratio_p50=middle,
+                 ratio_p95=high)  # fmt: skip

@@ -160,7 +160,7 @@ class ValueChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diff(Result):
-    subject: ClassVar[str] = "diff"
+    subject: ClassVar[str] = "ladder"
     rtol: float
     changed: tuple[ValueChange, ...]
     added: tuple[str, ...]

@@ -1,23 +1,24 @@
-"""Prices for every cell of a grid: numeric axes at once as arrays, the others in loops."""
+"""Prices for every cell of a grid: its axes as they are typed, numeric ones at once as arrays, the others in loops."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from math import prod
+from math import isfinite, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.analysis.axes import SweepAxis
 from colltool.analysis.basis import PointTimes
 from colltool.base.arrays import first_least
-from colltool.base.errors import ColltoolError, given, said, taken_from
+from colltool.base.errors import ColltoolError, clipped, given, said, taken_from
 from colltool.base.primitives import Primitive
 from colltool.base.result import followed
+from colltool.definitions.reader import spelt
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
-from colltool.estimate.assumptions import Readings
+from colltool.estimate.assumptions import DECLARED, KINDS, Readings, checked, takes_count, words
 from colltool.estimate.candidates import Candidates, by_title
 from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
@@ -26,11 +27,104 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Place, differences, with_values
 
 BLOCK = 8192  # cells priced at once, to keep arrays small
-
+OWN_AXES = ("fabric", "ranks", "bytes")
+Floats = NDArray[np.float64]
 FabricLoader = Callable[[Sequence[str]], Fabric]
 """Loads a fabric with overrides."""
 
-Floats = NDArray[np.float64]
+MOST_VALUES = 10_000
+_OWN = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"}
+"""Axes that every grid has, with the argument that sets their values."""
+
+_RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?")
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]\S*)?")
+
+
+class SweepAxis(NamedTuple):
+    """One varied key and its values in order: text as ``--set`` takes it, integers for ranks, floats (bytes) for sizes."""
+
+    key: str
+    values: tuple[Any, ...]
+
+    @property
+    def is_reading(self) -> bool:
+        return self.key in DECLARED
+
+
+def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
+    """Parse the axes of ``--vary``.
+
+    Raises:
+        ColltoolError: malformed axis, or overlapping keys such as ``ib`` and ``ib.bandwidth``.
+    """
+    found = [axis_of(text) for text in typed]
+    for index, axis in enumerate(found):
+        if any(f"{axis.key}.".startswith(f"{one.key}.") or f"{one.key}.".startswith(f"{axis.key}.") for one in found[:index]):
+            raise _refused(typed[index], f"{axis.key} is varied twice", "name each key once")
+    return tuple(found)
+
+
+def axis_of(text: str) -> SweepAxis:
+    """One axis: ``ib.bandwidth=25GB/s:100GB/s:4``, ``alpha=0.1us:10us:5log``, ``torus.shape=8x8x8,16x8x4``, ``ideal=true,false``.
+
+    >>> axis_of("ib.bandwidth=25GB/s:100GB/s:4").values
+    ('25GB/s', '50GB/s', '75GB/s', '100GB/s')
+    """
+    key, equals, values = (part.strip() for part in text.partition("="))
+    if not key or not equals or not values:
+        fix = f"write {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
+        raise _refused(text, "expected KEY=V1,V2 or KEY=LOW:HIGH:COUNT", fix)
+    if key in _OWN:
+        raise _refused(text, f"{key} is an axis of its own", f"list its values in {given(_OWN[key])}")
+    if ranged := _RANGE.fullmatch(values):
+        found = _between(text, ranged)
+    else:
+        found = [part.strip() for part in re.split(r",(?![^\[\]{}]*[\]}])", values)]  # at commas, except inside brackets
+        if not all(found):
+            raise _refused(text, "an empty value", "separate values with one comma")
+        if len(set(found)) < len(found):
+            raise _refused(text, "a value stands twice", "name each value once")
+    return SweepAxis(key, tuple(_reading(text, key, one) if key in DECLARED else spelt(one) for one in found))
+
+
+def _between(text: str, ranged: re.Match[str]) -> list[str]:
+    low, high = (_QUANTITY.fullmatch(ranged[name].strip()) for name in ("low", "high"))
+    if low is None or high is None:
+        raise _refused(text, "the ends of a range are numbers with their units", "such as 25GB/s:100GB/s:4")
+    start, end, count, unit = float(low[1]), float(high[1]), int(ranged["count"]), low[2] or ""
+    if unit != (high[2] or ""):
+        raise _refused(text, f"the ends of the range have different units, {low[2]} and {high[2]}", "give both in one unit")
+    if not start < end:
+        raise _refused(text, f"the range is upside down: {low[0]} is not below {high[0]}", f"write {high[0]}:{low[0]}:{count}")
+    if not 2 <= count <= MOST_VALUES:
+        raise _refused(text, f"a range of {count} values", f"2 to {MOST_VALUES} values")
+    if ranged["log"] and start <= 0:
+        raise _refused(text, "equal factors start above 0", "a larger low end, or leave log out")
+    steps = [index / (count - 1) for index in range(1, count - 1)]
+    inner = [start * (end / start) ** step if ranged["log"] else start + (end - start) * step for step in steps]
+    return [f"{number}{unit}" for number in (low[1], *(f"{number:.12g}" for number in inner), high[1])]
+
+
+def _reading(text: str, key: str, value: str) -> Any:
+    plain: Any = value
+    if KINDS[key] is bool:
+        plain = {"true": True, "false": False}.get(value.lower())
+        if plain is None:
+            raise _refused(text, f"{key} is true or false, got '{clipped(value)}'", f"write {key}=true,false")
+    elif value not in words(key):
+        try:
+            plain = int(value) if takes_count(key) else float(value)
+        except ValueError:
+            known_words = ", ".join(words(key)) or "numbers"
+            raise _refused(text, f"{key} has no '{clipped(value)}'", f"its values: {known_words}") from None
+    try:
+        return getattr(checked(**{key: plain}), key)
+    except ColltoolError as error:
+        raise _refused(text, f"{key}: {error.what}", error.fix) from None
+
+
+def _refused(text: str, what: str, fix: str) -> ColltoolError:
+    return ColltoolError(what, where=given("vary", [clipped(text)]), fix=fix)
 
 
 class Cell(NamedTuple):
@@ -63,6 +157,9 @@ class PriceRequest(NamedTuple):
     only: tuple[str, ...] = ()
 
 
+Varied = dict[int, dict[Place, list[float]]]  # axes whose values are numbers alone: by their number, where these go
+
+
 def cells(
     asked: PriceRequest, axes: Sequence[SweepAxis], loads: Sequence[FabricLoader], groups: Sequence[GroupSpec]
 ) -> list[Cell]:
@@ -73,93 +170,64 @@ def cells(
         loads, groups: one per value of the first and second axis.
     """
     shape = tuple(len(axis.values) for axis in axes)
-    found: list[Cell | None] = [None] * prod(shape)
     strides = [prod(shape[index + 1 :]) for index in range(len(shape))]
+    read = [(index, axis) for index, axis in enumerate(axes) if axis.is_reading]
+    found: list[Cell | None] = [None] * prod(shape)
     for number, load in enumerate(loads):
-        for fabric, placed_at in _fabrics(load, axes):
-            for readings, read_at in _readings(asked.readings, axes):
+        for fabric, placed_at, varied in _fabrics(load, axes):
+            for chosen in product(*(range(len(axis.values)) for _, axis in read)):
+                read_at = {index: at for (index, _), at in zip(read, chosen, strict=True)}
+                parts = {axes[index].key: axes[index].values[at] for index, at in read_at.items()}
+                request = asked._replace(readings=asked.readings._replace(**parts))
                 for index, group in enumerate(groups):
-                    fixed = {0: number, 1: index} | placed_at.fixed | read_at
-                    block = _Block(fabric, group, asked._replace(readings=readings), axes, placed_at.varied)
-                    for at, cell in block.cells(fixed):
+                    fixed = {0: number, 1: index} | placed_at | read_at
+                    for at, cell in _block(fabric, group, request, axes, varied, fixed):
                         found[sum(step * stride for step, stride in zip(at, strides, strict=True))] = cell
     return [cell for cell in found if cell is not None]
 
 
-class _Varied(NamedTuple):
-    fixed: dict[int, int]
-    varied: dict[int, dict[Place, list[float]]]
-
-
-def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fabric, _Varied]]:
-    varied: dict[int, dict[Place, list[float]]] = {}
+def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fabric, dict[int, int], Varied]]:
+    """The fabrics that need a load of their own, and what each leaves to be varied by numbers."""
+    varied: Varied = {}
     loops: list[tuple[int, SweepAxis]] = []
     loaded: list[Fabric] = []
+
+    def loaded_with(overrides: Sequence[str]) -> Fabric:
+        with taken_from(overrides="vary"):
+            return load(overrides)
+
     for index, axis in enumerate(axes):
-        if axis.of_fabric:
-            several = [_varied(load, [f"{axis.key}={value}"]) for value in followed(axis.values)]
-            numbers = differences(several) if len(several) > 1 else None
-            if numbers == {}:
-                what = f"{axis.key} changes nothing that is priced"
-                raise ColltoolError(what, argument="vary", fix="a value of a tier, such as ib.bandwidth=50GB/s,100GB/s")
-            if numbers is None:
-                loops.append((index, axis))
-                loaded = several
-            else:
-                varied[index] = numbers
+        if axis.is_reading or axis.key in OWN_AXES:
+            continue
+        several = [loaded_with([f"{axis.key}={value}"]) for value in followed(axis.values)]
+        numbers = differences(several) if len(several) > 1 else None
+        if numbers == {}:
+            what = f"{axis.key} changes nothing that is priced"
+            raise ColltoolError(what, argument="vary", fix="a value of a tier, such as ib.bandwidth=50GB/s,100GB/s")
+        if numbers is None:
+            loops.append((index, axis))
+            loaded = several
+        else:
+            varied[index] = numbers
     for chosen in followed(list(product(*(range(len(axis.values)) for _, axis in loops)))):
         overrides = [f"{axis.key}={axis.values[at]}" for (_, axis), at in zip(loops, chosen, strict=True)]
-        fabric = loaded[chosen[0]] if len(loops) == 1 else _varied(load, overrides)
-        yield fabric, _Varied({index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied)
+        fabric = loaded[chosen[0]] if len(loops) == 1 else loaded_with(overrides)
+        yield fabric, {index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied
 
 
-def _varied(load: FabricLoader, overrides: Sequence[str]) -> Fabric:
-    with taken_from(overrides="vary"):
-        return load(overrides)
-
-
-def _readings(readings: Readings, axes: Sequence[SweepAxis]) -> Iterator[tuple[Readings, dict[int, int]]]:
-    mine = [(index, axis) for index, axis in enumerate(axes) if axis.is_reading]
-    for chosen in product(*(range(len(axis.values)) for _, axis in mine)):
-        parts = {axis.key: axis.values[at] for (_, axis), at in zip(mine, chosen, strict=True)}
-        yield readings._replace(**parts), {index: at for (index, _), at in zip(mine, chosen, strict=True)}
-
-
-class _Block:
-    def __init__(
-        self,
-        fabric: Fabric,
-        group: GroupSpec,
-        asked: PriceRequest,
-        axes: Sequence[SweepAxis],
-        varied: dict[int, dict[Place, list[float]]],
-    ):
-        self.fabric, self.group, self.asked, self.axes, self.varied = fabric, group, asked, axes, varied
-        self.loose = [2, *sorted(varied)]  # sizes, and what is varied by numbers
-
-    def cells(self, fixed: dict[int, int]) -> Iterator[tuple[tuple[int, ...], Cell]]:
-        lengths = [len(self.axes[axis].values) for axis in self.loose]
-        for start in followed(range(0, prod(lengths), BLOCK)):
-            flat = np.arange(start, min(start + BLOCK, prod(lengths)))
-            indices = dict(zip(self.loose, np.unravel_index(flat, lengths), strict=True))
-            priced = self._priced(indices)
-            for number in range(len(flat)):
-                at = tuple(fixed[axis] if axis in fixed else int(indices[axis][number]) for axis in range(len(self.axes)))
-                yield at, priced[number]._replace(at=tuple(axis.values[step] for axis, step in zip(self.axes, at, strict=True)))
-
-    def _priced(self, indices: dict[int, NDArray[np.intp]]) -> list[Cell]:
-        sizes = np.array(self.axes[2].values, dtype=np.float64)[indices[2]]
-        values = {
-            spot: np.array(numbers)[indices[axis]] for axis, places in self.varied.items() for spot, numbers in places.items()
-        }
-        fabric = with_values(self.fabric, values)
-        try:
-            rows = _leading(fabric, self.group, self.asked, sizes)
-        except ColltoolError as error:
-            return [Cell((), reason=said(error.what))] * len(sizes)
-        ideal = self.asked.readings._replace(ideal=True)
-        without = _leading(fabric, self.group, self.asked._replace(readings=ideal), sizes)
-        return _winners(rows, without, len(sizes))
+def _block(fabric: Fabric, group: GroupSpec, asked: PriceRequest, axes: Sequence[SweepAxis], varied: Varied,
+           fixed: dict[int, int]) -> Iterator[tuple[tuple[int, ...], Cell]]:  # fmt: skip
+    """The cells where some axes are fixed: over the sizes and what is varied by numbers."""
+    loose = [2, *sorted(varied)]
+    lengths = [len(axes[axis].values) for axis in loose]
+    for start in followed(range(0, prod(lengths), BLOCK)):
+        flat = np.arange(start, min(start + BLOCK, prod(lengths)))
+        indices = dict(zip(loose, np.unravel_index(flat, lengths), strict=True))
+        values = {spot: np.array(numbers)[indices[axis]] for axis, places in varied.items() for spot, numbers in places.items()}
+        sizes = np.array(axes[2].values, dtype=np.float64)[indices[2]]
+        for number, cell in enumerate(_priced(with_values(fabric, values), group, asked, sizes)):
+            at = tuple(fixed[axis] if axis in fixed else int(indices[axis][number]) for axis in range(len(axes)))
+            yield at, cell._replace(at=tuple(axis.values[step] for axis, step in zip(axes, at, strict=True)))
 
 
 Listed = tuple[AlgorithmEstimate, Any]
@@ -190,53 +258,50 @@ def _leading(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Float
     return [(best_protocol([one.at(sizes) for one in same]), where[title]) for title, same in mine.items()]
 
 
-def _winners(listed: Sequence[Listed], ideal: Sequence[Listed], count: int) -> list[Cell]:
-    rows = [row for row, _ in listed]
-    totals = _totals(listed, count)
-    each = np.arange(count)
-    first = first_least(list(totals))
-    behind = totals.copy()
-    behind[first, each] = np.inf
-    second = first_least(list(behind))
-    latency = np.stack([np.broadcast_to(row.alpha_s, (count,)) for row in rows])[first, each] / totals[first, each]
-    busbw = np.stack([np.broadcast_to(row.busbw_Bps, (count,)) for row in rows])[first, each]
-    without = _totals(ideal, count)
-    quiet = first_least(list(without))
-    several = np.isfinite(behind[second, each])
-    fitted = _fitted(rows, [int(at) for at in first], count)
-    return [
-        Cell(
-            at=(),
-            algorithm=rows[first[n]].title,
-            spec=rows[first[n]].spec,
-            protocol=_protocol(rows[first[n]], n),
-            total_s=float(totals[first[n], n]),
-            busbw_Bps=float(busbw[n]),
-            alpha_share=float(latency[n]),
-            runner_up=rows[second[n]].title if several[n] else None,
-            runner_up_s=float(behind[second[n], n]) if several[n] else None,
-            ideal=ideal[quiet[n]][0].title,
-            ideal_s=float(without[quiet[n], n]),
-            selectable=rows[first[n]].selectable,
-            fitted_s=float(fitted[first[n]][n]) if first[n] in fitted else None,
-            held="; ".join(rows[first[n]].software_time.notes(float(rows[first[n]].bytes[n]))),
-        )
-        for n in range(count)
-    ]
-
-
-def _fitted(rows: Sequence[AlgorithmEstimate], winners: Sequence[int], count: int) -> dict[int, Floats]:
-    known = (at for at in set(winners) if rows[at].software_time is not NO_SOFTWARE_TIME)
-    return {at: np.broadcast_to(rows[at].fitted_s, (count,)) for at in known}
-
-
 def _totals(rows: Sequence[Listed], count: int) -> Floats:
     """Seconds by row and element; inf where a price would not list the row."""
     return np.stack([np.where(at, np.broadcast_to(row.total_s, (count,)), np.inf) for row, at in rows])
 
 
-def _protocol(row: AlgorithmEstimate, number: int) -> str:
-    return str(row.protocol if isinstance(row.protocol, str) else row.protocol[number])
+def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[Cell]:
+    count, each = len(sizes), np.arange(len(sizes))
+    try:
+        listed = _leading(fabric, group, asked, sizes)
+    except ColltoolError as error:
+        return [Cell((), reason=said(error.what))] * count
+    ideal = _leading(fabric, group, asked._replace(readings=asked.readings._replace(ideal=True)), sizes)
+    rows = [row for row, _ in listed]
+    totals, without = _totals(listed, count), _totals(ideal, count)
+    first, quiet = first_least(list(totals)), first_least(list(without))
+    behind = totals.copy()
+    behind[first, each] = np.inf
+    second = first_least(list(behind))
+    alpha_s, busbw = (np.stack([np.broadcast_to(numbers, (count,)) for numbers in column])[first, each]
+                      for column in ([row.alpha_s for row in rows], [row.busbw_Bps for row in rows]))  # fmt: skip
+    timed = [at for at in set(first.tolist()) if rows[at].software_time is not NO_SOFTWARE_TIME]
+    fitted = {at: np.broadcast_to(rows[at].fitted_s, (count,)) for at in timed}
+    found = []
+    for n, (at, next_at, ideal_at) in enumerate(zip(first.tolist(), second.tolist(), quiet.tolist(), strict=True)):
+        row, total, later = rows[at], float(totals[at, n]), float(behind[next_at, n])
+        found.append(
+            Cell(
+                at=(),
+                algorithm=row.title,
+                spec=row.spec,
+                protocol=str(row.protocol if isinstance(row.protocol, str) else row.protocol[n]),
+                total_s=total,
+                busbw_Bps=float(busbw[n]),
+                alpha_share=float(alpha_s[n]) / total,
+                runner_up=rows[next_at].title if isfinite(later) else None,
+                runner_up_s=later if isfinite(later) else None,
+                ideal=ideal[ideal_at][0].title,
+                ideal_s=float(without[ideal_at, n]),
+                selectable=row.selectable,
+                fitted_s=float(fitted[at][n]) if at in fitted else None,
+                held="; ".join(row.software_time.notes(float(row.bytes[n]))),
+            )
+        )
+    return found
 
 
 def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]) -> PointTimes:

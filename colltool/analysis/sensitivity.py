@@ -1,17 +1,17 @@
-"""``sensitivity``: whether the winner still wins when numbers of the fabric are off."""
+"""``sensitivity``: whether the winner still wins when numbers of the fabric are off, and what change of one turns it."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltool.analysis.benchmark_command import experiment
-from colltool.analysis.break_even import MANY, BreakEven, at_both_ends, break_evens, foremost
 from colltool.analysis.grid import BLOCK, Floats, PriceRequest, leading_rows, winner
 from colltool.base.arrays import TIE, first_least
 from colltool.base.primitives import Primitive
@@ -28,6 +28,12 @@ MOST_DRAWN = 10_000_000  # numbers times samples: draws take 80 MB, pricing seco
 AT_ONCE = 1 << 18  # draws priced at once, where numbers are many: a price holds several arrays for each
 NOTHING = 1e-9  # relative to a time: less is rounding noise
 BINS = 20  # of one number, for its value of information
+FARTHEST = 100.0  # factor up or down: beyond it the number is another machine's
+POINTS = 401
+ROUNDS = 5  # each zooms in between two neighbours: beyond the twelfth digit
+SIDES_AT_ONCE = 10  # directions priced in one go: shared work is done once, and arrays stay small
+MANY = 100  # numbers: beyond, pricing slows down with each, so only some are examined
+FEW = 10
 
 
 class Spread(NamedTuple):
@@ -52,6 +58,15 @@ class ValueOfInformation(NamedTuple):
     gain_s: float
 
 
+class BreakEven(NamedTuple):
+    """The value of a number nearest to the file's (``factor`` times it) at which another schedule wins."""
+
+    key: str
+    value: float
+    factor: float
+    winner: str
+
+
 class TornadoBar(NamedTuple):
     """Seconds of the nominal winner with one number at either end, the others as in the file."""
 
@@ -72,7 +87,7 @@ class Sensitivity(Result):
     among the ``flips_sought`` most influential ones. ``held``: where the winner's measured software time is extrapolated.
     """
 
-    subject: ClassVar[str] = "sensitivity"
+    subject: ClassVar[str] = "sweep"
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     primitive: Primitive
@@ -101,6 +116,29 @@ class Sensitivity(Result):
     held: tuple[str, ...] = ()
 
 
+class WhatIf(NamedTuple):
+    """What is priced, again and again; ``size`` in bytes."""
+
+    fabric: Fabric
+    asked: PriceRequest
+    group: GroupSpec
+    size: float
+
+    def rows(self, values: Mapping[Place, Any], count: int = 1) -> list[AlgorithmEstimate]:
+        """The schedules that may win with these values, ``count`` each, in place of the file's."""
+        return leading_rows(with_values(self.fabric, values), self.group, self.asked, np.full(count, self.size))
+
+    def at_both_ends(self, numbers: Sequence[ParameterRange]) -> list[AlgorithmEstimate]:
+        """Two elements per number: at its low and at its high end, with all others as in the file."""
+        varied = {one.place: np.full(2 * len(numbers), one.value) for one in numbers}
+        for at, one in enumerate(numbers):
+            varied[one.place][2 * at : 2 * at + 2] = one.low, one.high
+        return self.rows(varied, 2 * len(numbers))
+
+    def only(self, names: Sequence[str]) -> WhatIf:
+        return self._replace(asked=self.asked._replace(only=tuple(names)))
+
+
 def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
     """Vary ``numbers`` independently within their ranges and see whether the winner changes.
@@ -108,16 +146,13 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
     Raises:
         ColltoolError: the group does not fit, or nothing runs.
     """
-    taken = affordable(samples, len(numbers))
+    question, taken = WhatIf(fabric, asked, group, size), affordable(samples, len(numbers))
     drawn = draws(numbers, taken, seed)
     best = winner(fabric, asked, group, size)
-    names, totals = totals_of(fabric, asked, group, size, drawn, best)
-    today = best.title
-    named = leading_rows(fabric, group, asked._replace(only=tuple(names.values())), np.array([size]))
-    nominal = {row.title: float(np.ravel(row.total_s)[0]) for row in named}
-    regret = totals[list(names).index(today)] / totals.min(axis=0) - 1
+    names, totals = totals_of(question, drawn, best)
+    regret = totals[list(names).index(best.title)] / totals.min(axis=0) - 1
     telling, seats = _value_of_information(numbers, drawn, totals), place(fabric, group).placement
-    sought = foremost(fabric, asked, group, size, numbers)
+    sought = _foremost(question, numbers)
     return Sensitivity(
         fabric=fabric.name,
         overrides=fabric.overrides,
@@ -127,19 +162,19 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
         ideal=asked.readings.ideal,
         readings=asked.readings,
         library=library_of(fabric),
-        winner=today,
+        winner=best.title,
         library_leads=best.selectable,
         held=best.software_time.notes(size),
-        spec=names[today],
+        spec=names[best.title],
         holds=float((regret <= TIE).mean()),
         regret_mean=float(regret.mean()),
         regret_p95=float(np.quantile(regret, 0.95)),
         seed=seed,
         samples=taken,
         samples_asked=samples,
-        rows=_spreads(names, nominal, totals),
-        moves=_tornado(fabric, asked._replace(only=(names[today],)), group, size, numbers, today=today),
-        flips=break_evens(fabric, asked, group, size, sought),
+        rows=_spreads(question, names, totals),
+        moves=_tornado(question.only([names[best.title]]), numbers, best.title),
+        flips=_flips(question, sought),
         flips_sought=len(sought),
         telling=telling,
         numbers=tuple(numbers),
@@ -161,15 +196,12 @@ def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Pl
     """
     found: dict[Place, Floats] = {}
     for one in numbers:
-        even = np.random.default_rng([seed, *one.key.encode()]).random(samples)
-        found[one.place] = (
-            one.low * (one.high / one.low) ** even if one.even and one.low > 0 else one.low + (one.high - one.low) * even
-        )
+        share, by_factor = np.random.default_rng([seed, *one.key.encode()]).random(samples), one.even and one.low > 0
+        found[one.place] = one.low * (one.high / one.low) ** share if by_factor else one.low + (one.high - one.low) * share
     return found
 
 
-def totals_of(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, drawn: dict[Place, Floats],
-            today: AlgorithmEstimate) -> tuple[dict[str, str], Floats]:  # fmt: skip
+def totals_of(question: WhatIf, drawn: dict[Place, Floats], today: AlgorithmEstimate) -> tuple[dict[str, str], Floats]:
     """The spec of every relevant schedule by title, the nominal winner first, and the seconds of each in every sample.
 
     Which choices of a composition ever win is known only after all blocks; the rest are then filled in by name.
@@ -177,16 +209,17 @@ def totals_of(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float
     found: list[dict[str, Floats]] = []
     names = {today.title: today.spec}
     for values, count in _blocks(drawn):
-        rows = leading_rows(with_values(fabric, values), group, asked, np.full(count, size))
+        rows = question.rows(values, count)
         names |= {row.title: row.spec for row in rows}
-        found.append({row.title: np.broadcast_to(row.total_s, (count,)) for row in rows})
+        found.append(_seconds(rows, count))
     for (values, count), block in zip(_blocks(drawn), found, strict=True):
-        missing = [title for title in names if title not in block]
-        if missing:
-            named = asked._replace(only=tuple(names[title] for title in missing))
-            rows = leading_rows(with_values(fabric, values), group, named, np.full(count, size))
-            block |= {row.title: np.broadcast_to(row.total_s, (count,)) for row in rows}
+        if missing := [spec for title, spec in names.items() if title not in block]:
+            block |= _seconds(question.only(missing).rows(values, count), count)
     return names, np.stack([np.concatenate([block[title] for block in found]) for title in names])
+
+
+def _seconds(rows: Sequence[AlgorithmEstimate], count: int) -> dict[str, Floats]:
+    return {row.title: np.broadcast_to(row.total_s, (count,)) for row in rows}
 
 
 def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], int]]:
@@ -198,22 +231,22 @@ def _blocks(drawn: dict[Place, Floats]) -> Iterator[tuple[dict[Place, Floats], i
         gc.collect(1)  # a price is made of few objects in reference cycles with large arrays, which would linger otherwise
 
 
-def _spreads(names: dict[str, str], nominal: dict[str, float], totals: Floats) -> tuple[Spread, ...]:
+def percentiles(values: Floats) -> tuple[float, float, float]:
+    """The 5th, the 50th and the 95th."""
+    low, middle, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
+    return low, middle, high
+
+
+def _spreads(question: WhatIf, names: dict[str, str], totals: Floats) -> tuple[Spread, ...]:
+    nominal = {title: float(seconds[0]) for title, seconds in _seconds(question.only([*names.values()]).rows({}), 1).items()}
     won = first_least(list(totals))
-    found = []
-    for index, (title, spec) in enumerate(names.items()):
-        p5, p50, p95 = (float(one) for one in np.quantile(totals[index], (0.05, 0.5, 0.95)))
-        found.append(Spread(title, spec, nominal[title], p5, p50, p95, wins=float((won == index).mean())))
+    found = (Spread(title, spec, nominal[title], *percentiles(seconds), wins=float((won == index).mean()))
+             for index, ((title, spec), seconds) in enumerate(zip(names.items(), totals, strict=True)))  # fmt: skip
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
 
-def _tornado(
-    fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *, today: str
-) -> tuple[TornadoBar, ...]:
-    count = 2 * len(numbers)
-    rows = leading_rows(at_both_ends(fabric, numbers), group, asked, np.full(count, size))
-    row = next(one for one in rows if one.title == today)  # one spec may match several titles
-    seconds = [float(second) for second in np.broadcast_to(row.total_s, (count,))]
+def _tornado(question: WhatIf, numbers: Sequence[ParameterRange], today: str) -> tuple[TornadoBar, ...]:
+    seconds = _seconds(question.at_both_ends(numbers), 2 * len(numbers))[today].tolist()  # one spec may match several titles
     found = (TornadoBar(one.key, one.low, one.high, *seconds[2 * at : 2 * at + 2]) for at, one in enumerate(numbers))
     return tuple(sorted(found, key=lambda one: -abs(one.high_s - one.low_s)))
 
@@ -228,9 +261,72 @@ def _value_of_information(
     blind = totals.mean(axis=1).min()
     found = []
     for one in numbers:
-        order = np.argsort(drawn[one.place], kind="stable")
-        parts: list[NDArray[Any]] = np.array_split(order, BINS)
+        parts: list[NDArray[Any]] = np.array_split(np.argsort(drawn[one.place], kind="stable"), BINS)
         knowing = sum(totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part)) / totals.shape[1]
         if blind - knowing > NOTHING * blind:
             found.append(ValueOfInformation(one.key, one.value, one.low, one.high, float(blind - knowing)))
     return tuple(sorted(found, key=lambda one: -one.gain_s))
+
+
+def _foremost(question: WhatIf, numbers: Sequence[ParameterRange]) -> Sequence[ParameterRange]:
+    """At most :data:`MANY` numbers as they are; of more, only those that move some schedule's time most."""
+    if len(numbers) <= MANY:
+        return numbers
+    totals = np.stack([*_seconds(question.at_both_ends(numbers), 2 * len(numbers)).values()])
+    moved = np.abs(np.log(totals[:, 1::2] / totals[:, ::2])).max(axis=0)
+    order = np.argsort(-moved, kind="stable")[: max(FEW, MANY**2 // len(numbers))]
+    return [numbers[at] for at in sorted(order)]
+
+
+Side = tuple[ParameterRange, Floats]  # a number, and values that lead away from the file's
+
+
+def _flips(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[BreakEven, ...]:
+    """The nearest change of winner for each number, up or down; nearest first, numbers that never change it left out."""
+    up = np.geomspace(1, FARTHEST, POINTS)
+    away = ((one, values) for one in numbers if one.value for values in (one.value * up, one.value / up))
+    sides = [(one, np.clip(values, *one.limits)) for one, values in away]
+    found: list[BreakEven] = []
+    for start in followed(range(0, len(sides), SIDES_AT_ONCE)):
+        some = sides[start : start + SIDES_AT_ONCE]
+        for (one, values), names in zip(some, _winners(question, some), strict=True):
+            found += _flip(question, one, values, names)
+    nearest: dict[str, BreakEven] = {}
+    for flip in sorted(found, key=lambda flip: abs(log(flip.factor))):
+        nearest.setdefault(flip.key, flip)
+    return tuple(nearest.values())
+
+
+def _flip(question: WhatIf, one: ParameterRange, values: Floats, names: Sequence[str]) -> Iterator[BreakEven]:
+    """The first change of winner, if any, zooming in; ``names``: the winners at ``values``.
+
+    Its value is the first past the change at which a scalar price names another winner too: there both tie up to rounding.
+    """
+    before = ""
+    for left in reversed(range(ROUNDS)):
+        other = next((index for index, name in enumerate(names) if name != names[0]), None)
+        if other is None:
+            break
+        before, values = names[0], np.linspace(values[other - 1], values[other], POINTS)
+        if left:
+            (names,) = _winners(question, [(one, values)])
+    if not before:
+        return
+    inside, value, (least, most) = float(values[0]), float(values[-1]), one.limits
+    for away in (0.0, *(10.0**power for power in range(-15, -9))):
+        tried = min(most, max(least, value * (1 + away if value > inside else 1 - away)))
+        now = winner(with_values(question.fabric, {one.place: tried}), *question[1:]).title
+        if now != before:
+            break
+    yield BreakEven(one.key, tried, tried / one.value, now)
+
+
+def _winners(question: WhatIf, sides: Sequence[Side]) -> list[list[str]]:
+    count = POINTS * len(sides)
+    varied = {one.place: np.full(count, one.value) for one, _ in sides}
+    for at, (one, values) in enumerate(sides):
+        varied[one.place][POINTS * at : POINTS * (at + 1)] = values
+    seconds = _seconds(question.rows(varied, count), count)
+    titles = list(seconds)
+    names = [titles[index] for index in first_least(list(seconds.values()))]
+    return [names[start : start + POINTS] for start in range(0, count, POINTS)]

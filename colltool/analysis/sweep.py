@@ -8,20 +8,17 @@ from itertools import product
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from colltool.analysis.axes import SweepAxis
-from colltool.analysis.basis import BasisDifference, PointTimes, group_differences, joined, software_differences
-from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, cells, point_of, too_many
+from colltool.analysis.basis import BasisDifference, group_differences, joined, software_differences
+from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, too_many
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupSpec, everybody
-from colltool.fabric.model import Fabric
 
 CLOSE = 0.20  # default contention is no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
 MOST_CELLS = 100_000
-OWN_AXES = ("fabric", "ranks", "bytes")
 
 
 class Pivot(NamedTuple):
@@ -82,8 +79,19 @@ class Sweep(Result):
     @property
     def changes(self) -> tuple[WinnerChange, ...]:
         """Changes of winner along numeric axes (fabrics and readings have no order)."""
-        ordered = [index for index, axis in enumerate(self.axes) if axis.key != "fabric" and not axis.is_reading]
-        return tuple(one for index in ordered for one in self._along(index))
+        lengths, found = [len(axis.values) for axis in self.axes], []
+        for index, axis in enumerate(self.axes):
+            if axis.key == "fabric" or axis.is_reading:
+                continue
+            step = prod(lengths[index + 1 :])
+            for start, one in enumerate(self.cells):
+                other = self.cells[start + step] if start // step % lengths[index] < lengths[index] - 1 else one
+                if one.algorithm and other.algorithm and one.algorithm != other.algorithm:
+                    at = tuple((two.key, value) for two, value in zip(self.axes, one.at, strict=True)
+                               if two is not axis and len(two.values) > 1)  # fmt: skip
+                    ends = one.at[index], other.at[index], one.algorithm, other.algorithm
+                    found.append(WinnerChange(axis.key, at, *ends))
+        return tuple(found)
 
     @property
     def priced(self) -> tuple[Cell, ...]:
@@ -97,19 +105,6 @@ class Sweep(Result):
     @property
     def close(self) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if is_close(cell))
-
-    def _along(self, index: int) -> Iterator[WinnerChange]:
-        lengths = [len(axis.values) for axis in self.axes]
-        step = prod(lengths[index + 1 :])
-        for start in range(len(self.cells)):
-            if start // step % lengths[index] == lengths[index] - 1:
-                continue
-            one, other = self.cells[start], self.cells[start + step]
-            if one.algorithm and other.algorithm and one.algorithm != other.algorithm:
-                at = tuple((axis.key, value) for number, (axis, value) in enumerate(zip(self.axes, one.at, strict=True))
-                           if number != index and len(axis.values) > 1)  # fmt: skip
-                key = self.axes[index].key
-                yield WinnerChange(key, at, one.at[index], other.at[index], one.algorithm, other.algorithm)
 
 
 def is_close(cell: Cell) -> bool:
@@ -148,30 +143,20 @@ def sweep(
     if all(cell.algorithm is None for cell in found):
         place(first, groups[0])  # if the group does not fit, this error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
+    names, each, ideal = own[0].values, len(found) // len(where), asked.readings.ideal
+    points = [point_of(asked.primitive, one.at[1] if isinstance(one.at[1], int) else 0, one.at[2], names, found[at::each])
+              for at, one in enumerate(found[:each])] if len(where) > 1 else []  # fmt: skip
+    ground = joined(group_differences(names, fabrics, asked.primitive, groups, ideal=ideal)) + software_differences(points)
     return Sweep(
         primitive=asked.primitive,
         axes=axes,
         cells=tuple(found),
-        overrides=_common(fabrics),
+        overrides=tuple(pair for pair in first.overrides if all(pair in one.overrides for one in fabrics)),
         library=library_of(first),
-        ideal=asked.readings.ideal,
+        ideal=ideal,
         readings=asked.readings,
-        ground=joined(
-            group_differences([one.name for one in where], fabrics, asked.primitive, groups, ideal=asked.readings.ideal)
-        )
-        + software_differences(_points(asked.primitive, own[0].values, found)),
+        ground=ground,
     )
-
-
-def _points(primitive: Primitive, names: Sequence[str], found: Sequence[Cell]) -> list[PointTimes]:
-    each = len(found) // len(names)
-    return [point_of(primitive, one.at[1] if isinstance(one.at[1], int) else 0, one.at[2], names, found[at::each])
-            for at, one in enumerate(found[:each])] if len(names) > 1 else []  # fmt: skip
-
-
-def _common(fabrics: Sequence[Fabric]) -> tuple[tuple[str, str], ...]:
-    """The overrides shared by all fabrics; any others are part of a fabric's name."""
-    return tuple(pair for pair in fabrics[0].overrides if all(pair in one.overrides for one in fabrics))
 
 
 At = tuple[tuple[str, Any], ...]
@@ -187,11 +172,8 @@ def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[tuple[At, list[list[Cel
     for chosen in product(*(range(len(sweep.axes[index].values)) for index in others)):
         fixed = dict(zip(others, chosen, strict=True))
         at = tuple((keys[index], sweep.axes[index].values[step]) for index, step in fixed.items())
-        yield at, [[by_index[_index(fixed | {sides[0]: i, sides[1]: j})] for j in across] for i in down]
-
-
-def _index(chosen: dict[int, int]) -> tuple[int, ...]:
-    return tuple(chosen[index] for index in sorted(chosen))
+        spots = [[fixed | {sides[0]: i, sides[1]: j} for j in across] for i in down]
+        yield at, [[by_index[tuple(spot[index] for index in range(len(keys)))] for spot in row] for row in spots]
 
 
 def default_sides(axes: Sequence[SweepAxis], rows: str = "", cols: str = "") -> tuple[str, str]:

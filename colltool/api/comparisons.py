@@ -59,8 +59,7 @@ def sweep(
     Raises:
         ColltoolError: an axis that names nothing, a range upside down, too many cells, or as :func:`colltool.price`.
     """
-    from colltool.analysis.axes import axes_of
-    from colltool.analysis.grid import PriceRequest
+    from colltool.analysis.grid import PriceRequest, axes_of
     from colltool.analysis.sweep import MOST_CELLS
     from colltool.analysis.sweep import sweep as run
 

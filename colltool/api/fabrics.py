@@ -124,8 +124,8 @@ def columns_of(
     Raises:
         ColltoolError: an axis that names nothing or a reading, a fabric or an override that cannot be used.
     """
-    from colltool.analysis.axes import axes_of
     from colltool.analysis.compare import CompareColumn
+    from colltool.analysis.grid import axes_of
 
     axes = axes_of(vary_of(vary))
     if other := next((axis for axis in axes if axis.is_reading), None):

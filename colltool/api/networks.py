@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.congestion.groups import Layout
-    from colltool.congestion.results import Contention
+    from colltool.congestion.contention import Contention
+    from colltool.congestion.jobs import Layout
     from colltool.definitions.reader import Overrides
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
@@ -143,7 +143,7 @@ def contention(
         per_link: keep every loaded link.
 
     Returns:
-        A :class:`colltool.congestion.results.Contention`.
+        A :class:`colltool.congestion.contention.Contention`.
 
     Raises:
         ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what to do instead.
@@ -173,7 +173,7 @@ def contention(
 
 
 def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
-    from colltool.congestion.groups import Layout
+    from colltool.congestion.jobs import Layout
     from colltool.congestion.layout import load_layout, pattern_layout
     from colltool.congestion.patterns import MapPattern, Pattern
 

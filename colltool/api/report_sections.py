@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import colltool
-from colltool.analysis.axes import axes_of
+from colltool.analysis.grid import axes_of
 from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
 from colltool.api.arguments import command_line
 from colltool.api.fabrics import AnyFabric

@@ -2,7 +2,8 @@
 
 A shell user typed ``--ranks 64``, a Python user ``ranks=64``. :func:`given` puts a neutral mark into the text, :func:`spell`
 turns marks into an audience's words where the text leaves the program: ``str(error)`` is Python's spelling,
-:meth:`ColltoolError.spelled` any. Texts of a result are spelled by :func:`said`.
+:meth:`ColltoolError.spelled` any. Texts of a result are spelled by :func:`said`. User input is quoted by :func:`shown`: on one
+line, clipped, control characters escaped.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import EllipsisType
 from typing import Any, Literal
 
 LONGEST = 60
@@ -45,11 +45,8 @@ def printable(text: str) -> str:
 
 
 EXIT_DONE = 0
-
 EXIT_CHECK_FAILED = 1
-
 EXIT_UNUSABLE = 2
-
 EXIT_BUG = 70
 
 Audience = Literal["shell", "python"]
@@ -58,9 +55,7 @@ OPTIONS: dict[str, list[str]] = {}
 """The options that give an argument, last the one that stands before a value; :mod:`colltool.api.arguments` fills it from its
 table. An argument without a row has its name with two dashes."""
 _START, _NEXT, _END = "\ue000", "\ue001", "\ue002"  # of private use: no text of a person holds them, no escape shows them
-
 MARKS = _START + _NEXT + _END
-
 """The characters that delimit marks of :func:`given`."""
 
 
@@ -71,7 +66,14 @@ def given(argument: str, value: Any = None, *, text: str = "") -> str:
     """
     if value is None and not text:
         return f"{_START}{argument}{_END}"
-    return f"{_START}{argument}{_NEXT}{text or _typed(value)}{_NEXT}{_written(value if value is not None else text)}{_END}"
+    typed, written = str(value), repr(text if value is None else value).replace("'", '"')
+    if value is ...:
+        typed = written = "..."
+    elif isinstance(value, list | tuple):
+        typed = ",".join(map(str, value))
+    elif value is True:  # a flag has no value
+        typed = ""
+    return f"{_START}{argument}{_NEXT}{text or typed}{_NEXT}{written}{_END}"
 
 
 def options_of(argument: str) -> list[str]:
@@ -124,17 +126,6 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
     return f"{options[-1]} {shell}".strip() if values else max(options, key=len)
 
 
-def _typed(value: Any) -> str:
-    """As a shell takes it; a flag has no value."""
-    if isinstance(value, list | tuple):
-        return ",".join(str(one) for one in value)
-    return "" if value is True else "..." if isinstance(value, EllipsisType) else str(value)
-
-
-def _written(value: Any) -> str:
-    return "..." if isinstance(value, EllipsisType) else repr(value).replace("'", '"')
-
-
 class ColltoolError(Exception):
     """Unusable input or arguments; texts may hold marks of :func:`given`.
 
@@ -143,10 +134,7 @@ class ColltoolError(Exception):
     """
 
     def __init__(self, what: str, *, where: str = "", argument: str = "", fix: str = "") -> None:
-        self.what = what
-        self.where = where
-        self.argument = argument
-        self.fix = fix
+        self.what, self.where, self.argument, self.fix = what, where, argument, fix
         self.names: dict[tuple[Audience, str], str] = {}
         super().__init__(what)
 
@@ -217,6 +205,4 @@ def nearest(word: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
-    if not near:
-        return ""
-    return f"did you mean '{next(name for name in known if name.lower() == near[0])}'?"
+    return f"did you mean '{next(name for name in known if name.lower() == near[0])}'?" if near else ""

@@ -1,7 +1,8 @@
-"""The only way colltool opens a file to read: a regular file or a pipe, within a size limit per kind of input.
+"""The only way colltool opens a file: to read one or a pipe, within a size limit per kind of input, and to write whole files.
 
 Too large a file is refused before it is read, a device, folder or socket before it is opened. Within :func:`remembering` every
-opened file is known by its inode, so that output never overwrites it and a pipe can be read again.
+opened file is known by its inode, so that output never overwrites it and a pipe can be read again. Output goes beside the target,
+then onto it; several files together or not at all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from colltool.base.errors import ColltoolError, either, printable
 MIB = 2**20
 
 Kind = Literal["definition", "config", "matrix", "document", "log"]
-
 AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
@@ -45,17 +45,10 @@ BOUNDS: dict[Kind, Bound] = {
     "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", f"give a file that {_WRITER} wrote"),
     "log": Bound(64 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
 }
-
-_GZIP = b"\x1f\x8b"
-
-_LOOKED_AT = 4096  # bytes, to tell an encoding
-
 TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps")
-
 """Streamed, so it may be larger than memory."""
 
 Identity = tuple[int, int]
-
 """Device and inode."""
 
 
@@ -93,25 +86,32 @@ def remembering() -> Iterator[Inputs]:
 
 def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
     """The text of a UTF-8 file or pipe without its byte order mark; ``name`` is what errors call it, default: the path."""
-    content = read_bytes(path, kind, name)
-    if b"\0" in content and _encoding(content[:_LOOKED_AT]).startswith("UTF"):  # plain letters with zeros between are UTF-8 too
-        raise not_utf8(content, printable(_name(path, name)), printable(_name(path, name)))
+    content, where = read_bytes(path, kind, name), printable(_name(path, name))
+    if b"\0" in content and _encoding(content).startswith("UTF"):  # plain letters with zeros between are UTF-8 too
+        raise not_utf8(content, where, where)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8-sig")
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        place = f"{printable(_name(path, name))}:{line}:{column}"
-        raise not_utf8(content, place, printable(_name(path, name))) from error
+        place = f"{where}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+        raise not_utf8(content, place, where) from error
 
 
 def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
     """All of a file or pipe; refuses what is missing, unreadable, a folder, device or socket, or above the limit of its kind."""
     bound, where = BOUNDS[kind], printable(_name(path, name))
     with _refusing(bound, where):
-        status = os.stat(path)
-        _check(status, bound, where)
-        content = _content(path, status, bound)
+        status = _checked(path, bound, where)
+        inputs, known = _note(status), None
+        if inputs is not None:
+            known = inputs.pipes.get(_identity(status))
+        if known is not None:
+            content = known
+        else:
+            with open(path, "rb") as stream:
+                content = stream.read(bound.limit + 1)
+            if inputs is not None and stat.S_ISFIFO(status.st_mode):
+                inputs.pipes[_identity(status)] = content
     if len(content) > bound.limit:  # a pipe, or a file that grew
         raise _too_large(bound, where)
     return content
@@ -123,9 +123,7 @@ def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
     name = _name(path, "")
     where = printable(name)
     with _refusing(bound, where):
-        status = os.stat(path)
-        _check(status, bound, where)
-        inputs = _INPUTS.get()
+        status, inputs = _checked(path, bound, where), _INPUTS.get()
         if inputs is not None and stat.S_ISFIFO(status.st_mode) and _identity(status) in inputs.files:
             fix = "name it once, or save what it gives as a file"  # it has nothing more, and would be waited for without end
             raise ColltoolError("is a pipe that was read already", where=where, fix=fix)
@@ -146,40 +144,21 @@ def _refusing(bound: Bound, where: str, bad_name: type[ValueError] | tuple[()] =
         raise ColltoolError("is not the name of a file", where=where, fix=fix) from error
 
 
-def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
-    """The error for gzip, another encoding, or binary."""
-    if content.startswith(_GZIP):
-        return ColltoolError("is gzipped, not text", where=where, fix=f"unpack it: gunzip -c {name} > FILE")
-    encoding = _encoding(content[:_LOOKED_AT])
-    if not encoding:
-        return ColltoolError("is binary, not text", where=where, fix="give the text itself, unpacked and in UTF-8")
-    fix = f"convert it: iconv -f {encoding} -t UTF-8 {name} > FILE"
-    return ColltoolError(f"is not UTF-8 text, but looks like {encoding}", where=where, fix=fix)
+def _checked(path: AnyPath, bound: Bound, where: str) -> os.stat_result:
+    status = os.stat(path)
+    mode = status.st_mode
+    if stat.S_ISDIR(mode):
+        raise ColltoolError(f"is a directory, expected {bound.noun}", where=where, fix="give a file in it")
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        what = "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise ColltoolError(f"is {what}, expected {bound.noun}", where=where, fix="give a regular file or a pipe")
+    if stat.S_ISREG(mode) and status.st_size > bound.limit:
+        raise _too_large(bound, where)
+    return status
 
 
-def _encoding(head: bytes) -> str:
-    """The likely encoding of text that is not UTF-8, as iconv calls it; empty for binary."""
-    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return "UTF-32"
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "UTF-16"
-    for name, zeros, letters in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
-        if zeros and zeros.count(0) > 0.7 * len(zeros) and letters.count(0) < 0.1 * len(letters):
-            return name
-    if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in head):
-        return ""
-    return "WINDOWS-1252" if any(128 <= byte < 160 for byte in head) else "ISO-8859-1"
-
-
-def _content(path: AnyPath, status: os.stat_result, bound: Bound) -> bytes:
-    inputs = _note(status)
-    if inputs is not None and (known := inputs.pipes.get(_identity(status))) is not None:
-        return known
-    with open(path, "rb") as stream:
-        content = stream.read(bound.limit + 1)
-    if inputs is not None and stat.S_ISFIFO(status.st_mode):
-        inputs.pipes[_identity(status)] = content
-    return content
+def _too_large(bound: Bound, where: str) -> ColltoolError:
+    return ColltoolError(f"is larger than {bound.limit // MIB} MiB: {bound.larger}", where=where, fix=bound.smaller)
 
 
 def _note(status: os.stat_result) -> Inputs | None:
@@ -193,29 +172,38 @@ def _identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 
-def _check(status: os.stat_result, bound: Bound, where: str) -> None:
-    mode = status.st_mode
-    if stat.S_ISDIR(mode):
-        raise ColltoolError(f"is a directory, expected {bound.noun}", where=where, fix="give a file in it")
-    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-        what = "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise ColltoolError(f"is {what}, expected {bound.noun}", where=where, fix="give a regular file or a pipe")
-    if stat.S_ISREG(mode) and status.st_size > bound.limit:
-        raise _too_large(bound, where)
-
-
-def _too_large(bound: Bound, where: str) -> ColltoolError:
-    what = f"is larger than {bound.limit // MIB} MiB: {bound.larger}"
-    return ColltoolError(what, where=where, fix=bound.smaller)
-
-
 def _name(path: AnyPath, name: str) -> str:
     # bytes that are not UTF-8 stay in it as surrogates, escaped where text leaves
     return name or os.fsdecode(path)
 
 
-_FIX = "name a file in a folder that you can write to"
+def not_utf8(content: bytes, where: str, name: str) -> ColltoolError:
+    """The error for gzip, another encoding, or binary."""
+    if content.startswith(b"\x1f\x8b"):
+        return ColltoolError("is gzipped, not text", where=where, fix=f"unpack it: gunzip -c {name} > FILE")
+    encoding = _encoding(content)
+    if not encoding:
+        return ColltoolError("is binary, not text", where=where, fix="give the text itself, unpacked and in UTF-8")
+    fix = f"convert it: iconv -f {encoding} -t UTF-8 {name} > FILE"
+    return ColltoolError(f"is not UTF-8 text, but looks like {encoding}", where=where, fix=fix)
 
+
+def _encoding(content: bytes) -> str:
+    """The likely encoding of text that is not UTF-8 by its first bytes, as iconv calls it; empty for binary."""
+    head = content[:4096]
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "UTF-32"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16"
+    for name, zeros, letters in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
+        if zeros and zeros.count(0) > 0.7 * len(zeros) and letters.count(0) < 0.1 * len(letters):
+            return name
+    if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in head):
+        return ""
+    return "WINDOWS-1252" if any(128 <= byte < 160 for byte in head) else "ISO-8859-1"
+
+
+_FIX = "name a file in a folder that you can write to"
 _staged: set[str] = set()  # written but not yet moved; an interrupt removes it
 
 
@@ -234,7 +222,10 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
                 place = _place(path)
                 moves.append((path, _stage(path, place, content), place))
         for path in streams:
-            _pour(path, contents[path])
+            with _failing(path), open(path, "wb", buffering=0) as stream:
+                view = memoryview(contents[path])
+                while view:
+                    view = view[stream.write(view) :]
         _move(moves)
     finally:
         for _, part, _ in moves:
@@ -285,6 +276,14 @@ def making(folders: Sequence[Path]) -> Iterator[None]:
         raise
 
 
+def _is_stream(path: Path) -> bool:
+    # a device or a pipe: nothing can be moved into its place
+    with suppress(OSError, ValueError):
+        mode = os.stat(path).st_mode
+        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return False
+
+
 def _place(path: Path) -> str:
     if not path.name:
         raise ColltoolError("is not the name of a file", where=str(path), fix=_FIX)
@@ -297,45 +296,25 @@ def _place(path: Path) -> str:
         raise ColltoolError(f"cannot write: {reason}", where=str(path), fix=_FIX) from error
 
 
-def _is_stream(path: Path) -> bool:
-    # a device or a pipe: nothing can be moved into its place
-    with suppress(OSError, ValueError):
-        mode = os.stat(path).st_mode
-        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-    return False
-
-
-def _pour(path: Path, content: bytes) -> None:
-    try:
-        with open(path, "wb", buffering=0) as stream:
-            view = memoryview(content)
-            while view:
-                view = view[stream.write(view) :]
-    except OSError as error:
-        raise _failed(path, error) from error
-
-
 def _stage(path: Path, place: str, content: bytes) -> str:
     if os.path.isdir(place):
         raise ColltoolError("cannot write: is a directory", where=str(path), fix="name a file in it")
     part = _beside(place, "part")
     try:
-        old = os.stat(place) if os.path.exists(place) else None
-        if old is not None and not os.access(place, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-        _staged.add(part)
-        with open(part, "xb") as stream:
-            if old is not None:
-                os.fchmod(stream.fileno(), stat.S_IMODE(old.st_mode))
-                with suppress(PermissionError):
-                    os.fchown(stream.fileno(), old.st_uid, old.st_gid)
-            stream.write(content)
-            stream.flush()
-            if os.fstat(stream.fileno()).st_size != len(content):
-                raise OSError(28, "No space left on device")
-    except OSError as error:
-        _discard(part)
-        raise _failed(path, error) from error
+        with _failing(path):
+            old = os.stat(place) if os.path.exists(place) else None
+            if old is not None and not os.access(place, os.W_OK):
+                raise PermissionError(13, "Permission denied")
+            _staged.add(part)
+            with open(part, "xb") as stream:
+                if old is not None:
+                    os.fchmod(stream.fileno(), stat.S_IMODE(old.st_mode))
+                    with suppress(PermissionError):
+                        os.fchown(stream.fileno(), old.st_uid, old.st_gid)
+                stream.write(content)
+                stream.flush()
+                if os.fstat(stream.fileno()).st_size != len(content):
+                    raise OSError(28, "No space left on device")
     except BaseException:
         _discard(part)
         raise
@@ -348,11 +327,9 @@ def _move(moves: list[tuple[Path, str, str]]) -> None:
     kept: str | None = None
     try:
         for path, part, place in moves:
-            try:
+            with _failing(path):
                 kept = _kept(place) if len(moves) > 1 else None
                 os.replace(part, place)
-            except OSError as error:
-                raise _failed(path, error) from error
             _staged.discard(part)
             done.append((place, kept))
     except BaseException:
@@ -392,5 +369,9 @@ def _discard(part: str) -> None:
     _staged.discard(part)
 
 
-def _failed(path: Path, error: OSError) -> ColltoolError:
-    return ColltoolError(f"cannot write: {error.strerror or error}", where=str(path), fix=_FIX)
+@contextmanager
+def _failing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ColltoolError(f"cannot write: {error.strerror or error}", where=str(path), fix=_FIX) from error

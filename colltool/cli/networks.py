@@ -47,7 +47,7 @@ def contention(
     per_link: Annotated[bool, o.option("per_link")] = False,
     as_eta: Annotated[bool, o.option("as_eta")] = False,
     schema: Annotated[  # noqa: ARG001 - has printed and stopped
-        bool, o.schema_option("layout", "colltool.congestion.layout_file:LayoutFile")
+        bool, o.schema_option("layout", "colltool.congestion.layout:LayoutFile")
     ] = False,
     *,
     out: Out,

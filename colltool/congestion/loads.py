@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 
 from colltool.base.errors import ColltoolError, given
 from colltool.congestion.traffic import Traffic
-from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.links import (
-    SMALL,
-    Floats,
-    Indices,
-    LatticeLinks,
-    LevelBoundary,
-    LinkClass,
-    LinkModel,
-    LinkUse,
-    MeshLinks,
-    SwitchedLinks,
-)
+from colltool.schedules.links import SMALL, Floats, Indices, LevelBoundary, LinkClass, LinkModel, links_of, tier_of
 
 
 class Messages(NamedTuple):
@@ -53,6 +42,17 @@ class ClassTotals(NamedTuple):
     own: Floats  # bytes of each pair
 
 
+def between(sent: Iterable[tuple[Indices, Traffic, Floats, Indices]]) -> Messages:
+    """The messages of groups that send alike: (endpoints of shape (groups, N), traffic, bytes of each group, its number)."""
+    parts = []
+    for ends, traffic, amounts, numbers in sent:
+        there = np.flatnonzero(traffic.size > 0)
+        src, dst = (ends[:, nodes[there]].ravel() for nodes in (traffic.src, traffic.dst))
+        size = np.multiply.outer(amounts, traffic.size[there]).ravel()
+        parts.append((src, dst, size, np.repeat(numbers, len(there))))
+    return Messages(*map(np.concatenate, zip(*parts, strict=True)))
+
+
 def link_models(fabric: Fabric) -> list[LinkModel]:
     """The resources of every tier, innermost first; every rank has a port of its own on the outer tiers.
 
@@ -60,102 +60,70 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
         ColltoolError: a full mesh of too many links to follow.
     """
     out: list[LinkModel] = []
-    inside = 1
+    inside, ranks = 1, fabric.ranks
     for tier in fabric.tiers:
-        out.append(_link_model(tier, inside, fabric.ranks))
-        inside *= tier.endpoints
+        able, rate, size = capabilities_of(tier), tier.bandwidth * tier.ports, tier.endpoints
+        if able.joined_by == "pair_links" and ranks * size > 2**25:
+            what = f"{tier.name} has {ranks // size * size * (size - 1)} links, too many to follow"
+            raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
+        levels, sizing = able.classes, able.sizing
+        rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
+        boundaries = [
+            LevelBoundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
+            for below, above in pairwise(levels)
+        ]
+        alphas = [level.alpha_s for level in levels]
+        out.append(links_of(able.joined_by, ranks, inside, size, tier.name, rate, axes=able.axes, alphas_s=alphas,
+                            boundaries=boundaries, rails=rails))  # fmt: skip
+        inside *= size
     return out
 
 
-def _link_model(tier: Tier, inside: int, ranks: int) -> LinkModel:
-    able, rate, size = capabilities_of(tier), tier.bandwidth * tier.ports, tier.endpoints
-    levels, alpha_s = able.classes, able.classes[0].alpha_s
-    match able.joined_by:
-        case "neighbour_links":
-            return LatticeLinks(able.axes, ranks, inside, tier.name, rate, alpha_s=alpha_s)
-        case "pair_links":
-            if ranks * size > 2**25:
-                what = f"{tier.name} has {ranks // size * size * (size - 1)} links, too many to follow"
-                raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
-            return MeshLinks(ranks, inside, size, tier.name, rate, alpha_s=alpha_s)
-        case "switches" | "tiers":
-            sizing = able.sizing
-            rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
-            boundaries = [
-                LevelBoundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
-                for below, above in pairwise(levels)
-            ]
-            alphas = [level.alpha_s for level in levels]
-            return SwitchedLinks(ranks, inside, size, tier.name, rate, alphas_s=alphas, boundaries=boundaries, rails=rails)
-        case _:
-            assert_never(able.joined_by)
+def _by_tier(models: list[LinkModel], messages: Messages) -> Iterator[tuple[int, LinkModel, Indices, Messages]]:
+    """Of each tier in use: its number, its links, the numbers of its messages, and these where they leave.
 
-
-def tier_of(models: list[LinkModel], src: Indices, dst: Indices) -> Indices:
-    """The innermost tier whose domain holds both ends of each message."""
-    tier = np.zeros(len(src), dtype=np.int8)
-    for one in models[:-1]:
-        domain = one.inside * one.endpoints
-        tier += src // domain != dst // domain
-    return tier
-
-
-def departures(models: LinkModel, messages: Messages, chosen: Indices) -> Messages:
-    """The chosen messages, from the sender's neighbour on the receiver's rail where its group has one, else from the sender.
-
-    Libraries forward inside the domain to stay on a rail. What that loads inside is not counted.
+    With rails that is the sender's neighbour on the receiver's rail where its group has one, else the sender: libraries forward
+    inside the domain to stay on a rail. What that loads inside is not counted.
     """
-    some = messages.some(chosen)
-    if models.rails == 1:
-        return some
-    neighbour = models.departures(some.src, some.dst)
-    group = messages.group.astype(np.int64) * models.ranks
-    members = np.unique(np.concatenate([group + messages.src, group + messages.dst]))
-    there = np.isin(some.group.astype(np.int64) * models.ranks + neighbour, members)
-    return some._replace(src=np.where(there, neighbour, some.src))
+    tier = tier_of(models, messages.src, messages.dst)
+    for number, one in enumerate(models):
+        chosen = np.flatnonzero(tier == number)
+        some = messages.some(chosen)
+        if one.rails > 1:
+            neighbour, group = one.departures(some.src, some.dst), messages.group.astype(np.int64) * one.ranks
+            members = np.unique(np.concatenate([group + messages.src, group + messages.dst]))
+            there = np.isin(some.group.astype(np.int64) * one.ranks + neighbour, members)
+            some = some._replace(src=np.where(there, neighbour, some.src))
+        if len(chosen):
+            yield number, one, chosen, some
 
 
 def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
-    tier = tier_of(models, messages.src, messages.dst)
-    for number, one in enumerate(models):
-        chosen = np.flatnonzero(tier == number)
-        if len(chosen):
-            some = departures(one, messages, chosen)
-            for use in one.uses(some.src, some.dst):
-                yield _line_totals(number, one.classes[use.number], use, some)
-
-
-def _line_totals(tier: int, kind: LinkClass, use: LinkUse, messages: Messages) -> ClassTotals:
-    count = len(kind.exists)
-    share, group = messages.size[use.message] * use.share, messages.group[use.message]
-    order = np.lexsort((group, use.resource))
-    resource, group = use.resource[order], group[order]
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (resource[1:] != resource[:-1]) | (group[1:] != group[:-1])
-    load = np.bincount(use.resource, share, count)
-    own = np.bincount(np.cumsum(new) - 1, share[order])
-    resource, group = resource[new], group[new]
-    users = np.bincount(resource, minlength=count).astype(SMALL)
-    return ClassTotals(
-        tier=tier,
-        line=use.number,
-        kind=kind,
-        load=np.asarray(load, dtype=np.float64),
-        users=users,
-        resource=resource.astype(SMALL),
-        group=group,
-        own=np.asarray(own, dtype=np.float64),
-    )
+    for tier, model, _, some in _by_tier(models, messages):
+        for use in model.uses(some.src, some.dst):
+            kind = model.classes[use.number]
+            share, group = some.size[use.message] * use.share, some.group[use.message]
+            order = np.lexsort((group, use.resource))
+            resource, group = use.resource[order], group[order]
+            new = np.ones(len(order), dtype=bool)
+            new[1:] = (resource[1:] != resource[:-1]) | (group[1:] != group[:-1])
+            yield ClassTotals(
+                tier=tier,
+                line=use.number,
+                kind=kind,
+                load=np.asarray(np.bincount(use.resource, share, len(kind.exists)), dtype=np.float64),
+                users=np.bincount(resource[new], minlength=len(kind.exists)).astype(SMALL),
+                resource=resource[new].astype(SMALL),
+                group=group[new],
+                own=np.asarray(np.bincount(np.cumsum(new) - 1, share[order]), dtype=np.float64),
+            )
 
 
 def latency(models: list[LinkModel], messages: Messages) -> tuple[Floats, Indices]:
+    """Each message's α in seconds, without η, and its number of links."""
     alpha, links = np.zeros(len(messages.src)), np.zeros(len(messages.src), dtype=SMALL)
-    tier = tier_of(models, messages.src, messages.dst)
-    for number, one in enumerate(models):
-        chosen = np.flatnonzero(tier == number)
-        if len(chosen):
-            some = departures(one, messages, chosen)
-            alpha[chosen], links[chosen] = one.latency(some.src, some.dst)
+    for _, model, chosen, some in _by_tier(models, messages):
+        alpha[chosen], links[chosen] = model.latency(some.src, some.dst)
     return alpha, links
 
 
@@ -181,10 +149,9 @@ def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baselin
 
     Between ``neighbours`` on a lattice a message is one hop on a link of its own, as along the ring of a full axis.
     """
-    src, dst = traffic.src, traffic.dst
-    tier = tier_of(models, src, dst)
+    messages = Messages(traffic.src, traffic.dst, size, np.zeros(len(traffic.src), dtype=np.int64))
+    tier = tier_of(models, traffic.src, traffic.dst)
     embedded = np.isin(tier, [i for i, one in enumerate(models) if one.hop_alpha_s is not None]) & traffic.neighbours
-    messages = Messages(src, dst, size, np.zeros(len(src), dtype=np.int64))
     busy = np.zeros((len(models), 2))  # of each tier: on any resource, on those of endpoints
     for line in totals(models, messages.some(np.flatnonzero(~embedded))):
         seconds = float(line.load.max()) / line.kind.capacity_Bps
@@ -195,11 +162,5 @@ def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baselin
         busy[number] = np.maximum(busy[number], float(size[here].max()) / models[number].capacity_Bps)
         alpha[here], links[here] = models[number].hop_alpha_s, 1
     worst = int(np.argmax(busy[:, 0]))
-    return Baseline(
-        busiest_s=float(busy[worst, 0]),
-        endpoint_s=float(busy[worst, 1]),
-        alpha_s=float(alpha.mean()),
-        links=int(links.max()),
-        tier=worst,
-        tiers=tuple(np.unique(tier).tolist()),
-    )
+    on_any, on_endpoints = busy[worst].tolist()
+    return Baseline(on_any, on_endpoints, float(alpha.mean()), int(links.max()), worst, tiers=tuple(np.unique(tier).tolist()))

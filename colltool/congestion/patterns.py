@@ -3,7 +3,7 @@
 Ranks are numbered from 0 through the fabric, the innermost tier and the first axis fastest.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from random import Random
 from typing import Literal, NamedTuple, assert_never, get_args
@@ -16,7 +16,6 @@ PatternKind = Literal["block", "cyclic", "random", "axis", "box"]
 MapKind = Literal["identity", "reverse", "cyclic", "rotate", "random"]
 KINDS: tuple[PatternKind, ...] = get_args(PatternKind)
 MAP_KINDS: tuple[MapKind, ...] = get_args(MapKind)
-
 Ranks = tuple[int, ...]
 
 
@@ -58,27 +57,6 @@ class MapPattern(NamedTuple):
     seed: int = 0
 
 
-def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
-    """The ranks of each group, out of ``total`` ranks; :class:`PatternError` where they do not fit."""
-    if pattern.kind not in KINDS:
-        raise PatternError("kind", f"unknown pattern '{clipped(pattern.kind)}'", _known(pattern.kind, KINDS))
-    _only_used(pattern)
-    for key in ("group", "count", "stride", "axis"):
-        value = getattr(pattern, key)
-        if value is not None and value < (2 if key == "group" else 1):
-            least = "a group has at least 2 ranks" if key == "group" else f"{key} is at least 1"
-            raise PatternError(key, f"{least}, got {value}", "write a larger one")
-    if not 0 <= pattern.start < total:
-        raise PatternError("start", f"start must be a rank of 0 .. {total - 1}, got {pattern.start}", "leave fewer ranks free")
-    match pattern.kind:
-        case "axis" | "box":
-            return _on_lattice(pattern, pattern.kind, fabric, total)
-        case "block" | "cyclic" | "random":
-            return _on_line(pattern, pattern.kind, total)
-        case _:
-            assert_never(pattern.kind)
-
-
 _USED: dict[PatternKind, tuple[str, ...]] = {
     "block": ("group", "count", "stride", "start"),
     "cyclic": ("group", "count", "stride", "start"),
@@ -88,37 +66,58 @@ _USED: dict[PatternKind, tuple[str, ...]] = {
 }
 
 
-def _only_used(pattern: Pattern) -> None:
-    """A value that the kind ignores is a mistake."""
-    for key, default in Pattern()._asdict().items():
+def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
+    """The ranks of each group, out of ``total`` ranks; :class:`PatternError` where they do not fit."""
+    _check_kind(pattern.kind, KINDS, "pattern")
+    for key, default in Pattern()._asdict().items():  # a value that the kind ignores is a mistake
         if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
             kinds = [kind for kind, used in _USED.items() if key in used]
             raise PatternError(key, f"'{pattern.kind}' has no {key}", f"it belongs to {', '.join(kinds)}")
+    for key in ("group", "count", "stride", "axis"):
+        value = getattr(pattern, key)
+        if value is not None and value < (2 if key == "group" else 1):
+            least = "a group has at least 2 ranks" if key == "group" else f"{key} is at least 1"
+            raise PatternError(key, f"{least}, got {value}", "write a larger one")
+    if not 0 <= pattern.start < total:
+        raise PatternError("start", f"start must be a rank of 0 .. {total - 1}, got {pattern.start}", "leave fewer ranks free")
+    each, groups = (_on_lattice if pattern.kind in ("axis", "box") else _on_line)(pattern, fabric, total)
+    if not groups:
+        what = f"no group {each} fits in {total} ranks at this stride"
+        raise PatternError("stride" if pattern.stride else "group", what, "make it smaller")
+    count = pattern.count or len(groups)
+    if count > len(groups):
+        what = f"{count} groups {each} do not fit: there is room for {len(groups)}"
+        raise PatternError("count", what, f"at most {len(groups)}")
+    return groups[:count]
 
 
-def _known(word: str, known: Sequence[str]) -> str:
-    return f"{nearest(word, list(known))} known: {', '.join(known)}".strip()
+def _check_kind(word: str, known: Sequence[str], what: str) -> None:
+    if word not in known:
+        fix = f"{nearest(word, list(known))} known: {', '.join(known)}".strip()
+        raise PatternError("kind", f"unknown {what} '{clipped(word)}'", fix)
 
 
-def _on_line(pattern: Pattern, kind: Literal["block", "cyclic", "random"], total: int) -> list[Ranks]:
+def _on_line(pattern: Pattern, _: Fabric, total: int) -> tuple[str, list[Ranks]]:
     room = total - pattern.start
     group = pattern.group or room
     if group > room:
         raise PatternError("group", f"a group of {group} ranks does not fit in {room}", f"at most {room}")
-    if kind == "block":
-        stride = pattern.stride or group
-        if stride < group:
-            raise PatternError("stride", f"blocks of {group} ranks overlap at a stride of {stride}", f"at least {group}")
-        firsts = range(pattern.start, total - group + 1, stride)
-        groups = [tuple(range(first, first + group)) for first in firsts]
-    elif kind == "cyclic":
-        stride = pattern.stride or room // group
-        groups = [tuple(pattern.start + r for r in ranks) for ranks in _interleaved(room, group, stride)]
-    else:
-        shuffled = list(range(pattern.start, total))
-        Random(pattern.seed).shuffle(shuffled)
-        groups = [tuple(shuffled[first : first + group]) for first in range(0, room - group + 1, group)]
-    return _first(groups, pattern, f"of {group} ranks", total)
+    ranks = tuple(range(pattern.start, total))
+    if pattern.kind == "cyclic":
+        places = _interleaved(room, group, pattern.stride or room // group)
+        return f"of {group} ranks", [tuple(pattern.start + place for place in some) for some in places]
+    stride = pattern.stride or group
+    if pattern.kind == "random":
+        ranks = _shuffled(ranks, pattern.seed)
+    elif stride < group:
+        raise PatternError("stride", f"blocks of {group} ranks overlap at a stride of {stride}", f"at least {group}")
+    return f"of {group} ranks", [ranks[first : first + group] for first in range(0, room - group + 1, stride)]
+
+
+def _shuffled(ranks: Sequence[int], seed: int) -> Ranks:
+    shuffled = list(ranks)
+    Random(seed).shuffle(shuffled)
+    return tuple(shuffled)
 
 
 def _interleaved(room: int, group: int, stride: int) -> list[Ranks]:
@@ -128,34 +127,21 @@ def _interleaved(room: int, group: int, stride: int) -> list[Ranks]:
     return [tuple(range(start, start + stretch, stride)) for start in starts]
 
 
-def _first(groups: list[Ranks], pattern: Pattern, each: str, total: int) -> list[Ranks]:
-    if not groups:
-        raise PatternError(
-            "stride" if pattern.stride else "group", f"no group {each} fits in {total} ranks at this stride", "make it smaller"
-        )
-    count = pattern.count or len(groups)
-    if count > len(groups):
-        raise PatternError(
-            "count", f"{count} groups {each} do not fit: there is room for {len(groups)}", f"at most {len(groups)}"
-        )
-    return groups[:count]
-
-
-def _on_lattice(pattern: Pattern, kind: Literal["axis", "box"], fabric: Fabric, total: int) -> list[Ranks]:
+def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> tuple[str, list[Ranks]]:
     tier = fabric.tiers[0]
-    shape, size = tuple(axis.size for axis in capabilities_of(tier).axes), tier.endpoints
+    shape = tuple(axis.size for axis in capabilities_of(tier).axes)
     if not shape:
         what = f"'{pattern.kind}' needs a torus or mesh; {fabric.name} starts with a {tier.topology}"
         raise PatternError("kind", what, "block, cyclic and random go anywhere")
-    if kind == "axis":
-        each, within = f"along axis {pattern.axis}", list(_lines(pattern, shape))
+    if pattern.kind == "axis":
+        each, within = f"along axis {pattern.axis}", _lines(pattern, shape)
     else:
-        each, within = f"of shape {'x'.join(map(str, pattern.shape))}", list(_boxes(pattern, shape))
-    domains = range(0, total - size + 1, size)
-    return _first([tuple(first + r for r in ranks) for first in domains for ranks in within], pattern, each, total)
+        each, within = f"of shape {'x'.join(map(str, pattern.shape))}", _boxes(pattern, shape)
+    domains = range(0, total - tier.endpoints + 1, tier.endpoints)
+    return each, [tuple(first + r for r in ranks) for first in domains for ranks in within]
 
 
-def _lines(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
+def _lines(pattern: Pattern, shape: Ranks) -> list[Ranks]:
     if pattern.axis > len(shape):
         raise PatternError("axis", f"axis {pattern.axis} does not exist: the lattice has {len(shape)}", f"from 1 to {len(shape)}")
     size, step = shape[pattern.axis - 1], prod(shape[: pattern.axis - 1])
@@ -163,12 +149,11 @@ def _lines(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
     if group > size:
         raise PatternError("group", f"{group} ranks do not fit along axis {pattern.axis} of {size}", "kind: box spreads a group")
     places = _interleaved(size, group, pattern.stride or 1)
-    for foot in range(prod(shape)):
-        if foot // step % size == 0:
-            yield from (tuple(foot + place * step for place in line) for line in places)
+    feet = [foot for foot in range(prod(shape)) if foot // step % size == 0]
+    return [tuple(foot + place * step for place in line) for foot in feet for line in places]
 
 
-def _boxes(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
+def _boxes(pattern: Pattern, shape: Ranks) -> list[Ranks]:
     if not pattern.shape:
         raise PatternError("shape", "a box needs its shape", given("shape", (4, 2), text="4x2"))
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
@@ -176,16 +161,15 @@ def _boxes(pattern: Pattern, shape: Ranks) -> Iterator[Ranks]:
         asked, there = "x".join(map(str, pattern.shape)), "x".join(map(str, shape))
         raise PatternError("shape", f"a box of {asked} does not fit in the lattice of {there}", f"at most {there}")
     if prod(box) < 2 or pattern.group not in (None, prod(box)):
-        raise PatternError(
-            "shape", f"a box of {prod(box)} ranks, expected {pattern.group or 'at least 2'}", "give the shape or the group"
-        )
+        what = f"a box of {prod(box)} ranks, expected {pattern.group or 'at least 2'}"
+        raise PatternError("shape", what, "give the shape or the group")
     steps = [prod(shape[:axis]) for axis in range(len(shape))]
     inside = _walk(box, steps)
-    corners = _walk(tuple(s // b for s, b in zip(shape, box, strict=True)), [b * s for b, s in zip(box, steps, strict=True)])
-    return (tuple(corner + place for place in inside) for corner in corners)
+    corners = _walk([s // b for s, b in zip(shape, box, strict=True)], [b * s for b, s in zip(box, steps, strict=True)])
+    return [tuple(corner + place for place in inside) for corner in corners]
 
 
-def _walk(counts: Ranks, steps: Sequence[int]) -> list[int]:
+def _walk(counts: Sequence[int], steps: Sequence[int]) -> list[int]:
     places = [0]
     for count, step in zip(counts, steps, strict=True):
         places = [place + number * step for number in range(count) for place in places]
@@ -194,28 +178,22 @@ def _walk(counts: Ranks, steps: Sequence[int]) -> list[int]:
 
 def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
     """The endpoint of every rank of the fabric; :class:`PatternError` where domains do not fill it."""
-    total = fabric.ranks
-    if pattern.kind not in MAP_KINDS:
-        raise PatternError("kind", f"unknown map '{clipped(pattern.kind)}'", _known(pattern.kind, MAP_KINDS))
+    total, ranks = fabric.ranks, range(fabric.ranks)
+    _check_kind(pattern.kind, MAP_KINDS, "map")
     domain = fabric.tiers[0].endpoints if pattern.domain is None else pattern.domain
     if domain < 1 or total % domain:
-        raise PatternError(
-            "domain", f"domains of {domain} endpoints do not fill the {total} of {fabric.name}", f"a divisor of {total}"
-        )
-    ranks = range(total)
+        what = f"domains of {domain} endpoints do not fill the {total} of {fabric.name}"
+        raise PatternError("domain", what, f"a divisor of {total}")
     match pattern.kind:
         case "identity":
             return tuple(ranks)
         case "reverse":
             return tuple(reversed(ranks))
         case "cyclic":
-            domains = total // domain
-            return tuple(rank % domains * domain + rank // domains for rank in ranks)
+            return tuple(rank % (total // domain) * domain + rank // (total // domain) for rank in ranks)
         case "rotate":
             return tuple(rank // domain * domain + (rank + rank // domain) % domain for rank in ranks)
         case "random":
-            shuffled = list(ranks)
-            Random(pattern.seed).shuffle(shuffled)
-            return tuple(shuffled)
+            return _shuffled(ranks, pattern.seed)
         case _:
             assert_never(pattern.kind)

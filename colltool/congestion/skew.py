@@ -36,13 +36,21 @@ def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
     Both in units of M: every rank sends M in all, its own share included; under a matrix M is :func:`mean_bytes`.
     """
     if skew.matrix is not None:
-        sizes = _of_shape(_as_matrix(skew.matrix), ranks) / mean_bytes(skew)
+        matrix = _as_matrix(skew.matrix)
+        if matrix.shape != (ranks, ranks):
+            what = f"the matrix is {'x'.join(map(str, matrix.shape))}, the group has {ranks} ranks"
+            raise ColltoolError(what, argument="matrix", fix=f"one row and one column per rank: {ranks}x{ranks}")
+        sizes = matrix / mean_bytes(skew)
+    elif skew.hot is not None:
+        sizes = np.tile(_hot(skew, ranks) / ranks, (ranks, 1))
     else:
-        weights = _hot(skew, ranks) if skew.hot is not None else _zipf(skew.zipf, ranks)
-        sizes = np.tile(weights / ranks, (ranks, 1))
+        s, fix = _number(skew.zipf, "zipf", "0 is uniform, 1 is usual"), "0 is uniform, 1 is usual"
+        if not 0 <= s <= MOST_ZIPF:
+            raise ColltoolError(f"the exponent of Zipf is 0 or more, got {s:g}", argument="zipf", fix=fix)
+        weights = np.arange(1, ranks + 1, dtype=np.float64) ** -s
+        sizes = np.tile(weights * ranks / weights.sum() / ranks, (ranks, 1))
     src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
-    out = sizes[src, dst]
-    return Traffic(src, dst, out), np.full(len(out), 1 / ranks)
+    return Traffic(src, dst, sizes[src, dst]), np.full(len(src), 1 / ranks)
 
 
 def mean_bytes(skew: Skew) -> float:
@@ -58,9 +66,8 @@ def mean_bytes(skew: Skew) -> float:
         raise ColltoolError(what, argument="matrix", fix="bytes, 0 or more")
     away = matrix * ~np.eye(len(matrix), dtype=bool)
     if not away.any():
-        raise ColltoolError(
-            "no bytes to move: the matrix is zero off the diagonal", argument="matrix", fix="bytes from row to column"
-        )
+        what = "no bytes to move: the matrix is zero off the diagonal"
+        raise ColltoolError(what, argument="matrix", fix="bytes from row to column")
     with np.errstate(over="ignore"):
         mean = float(away.sum()) / (len(matrix) - 1)
     if not LEAST_BYTES <= mean <= MAX_SIZE:
@@ -75,32 +82,11 @@ def _as_matrix(matrix: Any) -> Floats:
         raise ColltoolError("the matrix is no table of numbers", argument="matrix", fix="rows of the same length") from error
 
 
-def _of_shape(matrix: Floats, ranks: int) -> Floats:
-    if matrix.shape != (ranks, ranks):
-        shape = "x".join(map(str, matrix.shape))
-        what = f"the matrix is {shape}, the group has {ranks} ranks"
-        raise ColltoolError(what, argument="matrix", fix=f"one row and one column per rank: {ranks}x{ranks}")
-    return matrix
-
-
 def _hot(skew: Skew, ranks: int) -> Floats:
-    hot = _number(skew.hot, "hot", "a number of times the mean, such as 3")
-    members = _hot_members(skew.hot_members, ranks)
-    if not 1 <= hot * len(members) <= ranks or hot < 1:
-        what = f"{len(members)} destinations at {hot:g} times the mean are not possible among {ranks}"
-        raise ColltoolError(what, argument="hot", fix=f"a factor of 1 .. {ranks / len(members):g}")
-    rest = (ranks - hot * len(members)) / max(1, ranks - len(members))
-    weights = np.full(ranks, rest)
-    weights[members] = hot
-    return weights
-
-
-def _hot_members(given: Any, ranks: int) -> list[int]:
+    hot, given = _number(skew.hot, "hot", "a number of times the mean, such as 3"), skew.hot_members
     fix = f"0 .. {ranks - 1}"
-    whole = isinstance(given, Sequence | np.ndarray) and all(
-        isinstance(one, int | np.integer) and not isinstance(one, bool) for one in given
-    )
-    if not whole:
+    listed = given if isinstance(given, Sequence | np.ndarray) else [None]
+    if not all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in listed):
         raise ColltoolError(f"hot members are numbers of members, got {shown(given)}", argument="hot_members", fix=fix)
     members = sorted(map(int, given))
     if not members or members[0] < 0 or members[-1] >= ranks:
@@ -108,15 +94,12 @@ def _hot_members(given: Any, ranks: int) -> list[int]:
     twice = next((one for one, following in pairwise(members) if one == following), None)
     if twice is not None:
         raise ColltoolError(f"hot member {twice} is named twice", argument="hot_members", fix="each once")
-    return members
-
-
-def _zipf(given: Any, ranks: int) -> Floats:
-    s = _number(given, "zipf", "0 is uniform, 1 is usual")
-    if not 0 <= s <= MOST_ZIPF:
-        raise ColltoolError(f"the exponent of Zipf is 0 or more, got {s:g}", argument="zipf", fix="0 is uniform, 1 is usual")
-    weights = np.arange(1, ranks + 1, dtype=np.float64) ** -s
-    return np.asarray(weights * ranks / weights.sum(), dtype=np.float64)
+    if not 1 <= hot * len(members) <= ranks or hot < 1:
+        what = f"{len(members)} destinations at {hot:g} times the mean are not possible among {ranks}"
+        raise ColltoolError(what, argument="hot", fix=f"a factor of 1 .. {ranks / len(members):g}")
+    weights = np.full(ranks, (ranks - hot * len(members)) / max(1, ranks - len(members)))
+    weights[members] = hot
+    return weights
 
 
 def _number(value: Any, argument: str, fix: str) -> float:
@@ -130,7 +113,6 @@ def _number(value: Any, argument: str, fix: str) -> float:
 
 MOST_RANKS = 1448  # its pairs are as many as a contention run follows
 _MOST_ERRORS = 20
-
 Matrix = tuple[tuple[float, ...], ...]
 
 
@@ -146,50 +128,45 @@ def load_matrix(path: str) -> Matrix:
 
 def read_matrix(text: str, name: str) -> Matrix:
     problems: list[ColltoolError] = []
-    rows: list[tuple[int, tuple[float, ...]]] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            rows.append((number, _matrix_row(line, f"{name}:{number}", problems)))
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1)
+             if line.strip() and not line.lstrip().startswith("#")]  # fmt: skip
+    rows = [_matrix_row(line, f"{name}:{number}", problems) for number, line in lines]
     if problems:
         raise ManyErrors(problems[:_MOST_ERRORS])
     if not rows:
         raise ColltoolError("the file has no rows", where=f"{name}:1:1", fix="one row per sender, one column per receiver")
-    wide = len(rows[0][1])
-    for number, row in rows:
+    wide, first = len(rows[0]), lines[0][0]
+    for (number, _), row in zip(lines, rows, strict=True):
         if len(row) != wide:
-            what = f"a row of {len(row)} numbers, the first row (line {rows[0][0]}) has {wide}"
+            what = f"a row of {len(row)} numbers, the first row (line {first}) has {wide}"
             problems.append(ColltoolError(what, where=f"{name}:{number}:1"))
     if problems:
         raise ManyErrors(problems[:_MOST_ERRORS])
     if len(rows) != wide:
         what = f"the matrix has {len(rows)} rows and {wide} columns"
-        raise ColltoolError(what, where=f"{name}:{rows[-1][0]}:1", fix="one row per sender, one column per receiver")
+        raise ColltoolError(what, where=f"{name}:{lines[-1][0]}:1", fix="one row per sender, one column per receiver")
     if wide > MOST_RANKS:
-        raise ColltoolError(f"{wide} ranks are more than {MOST_RANKS}", where=f"{name}:{rows[0][0]}:1")
-    matrix = tuple(row for _, row in rows)
-    if not any(cell for i, row in enumerate(matrix) for j, cell in enumerate(row) if i != j):
-        raise ColltoolError("no bytes to move: all is zero off the diagonal", where=f"{name}:{rows[0][0]}:1")
-    return matrix
+        raise ColltoolError(f"{wide} ranks are more than {MOST_RANKS}", where=f"{name}:{first}:1")
+    if not any(cell for i, row in enumerate(rows) for j, cell in enumerate(row) if i != j):
+        raise ColltoolError("no bytes to move: all is zero off the diagonal", where=f"{name}:{first}:1")
+    return tuple(rows)
 
 
 def _matrix_row(line: str, where: str, problems: list[ColltoolError]) -> tuple[float, ...]:
     out, column = [], 1
     for cell in line.split(","):
-        place = f"{where}:{column + len(cell) - len(cell.lstrip())}"
-        out.append(_cell(cell.strip(), place, problems))
+        text, value, what = cell.strip(), 0.0, ""
+        try:
+            value = float(text)
+        except ValueError:
+            found = f"'{clipped(text)}'" if text else "nothing"
+            what = f"expected a number of bytes, found {found}"
+        if value < 0:
+            what = f"bytes cannot be negative, found {text}"
+        elif not math.isfinite(value):
+            what = f"expected a finite number, found {text}"
+        if what:
+            problems.append(ColltoolError(what, where=f"{where}:{column + len(cell) - len(cell.lstrip())}"))
+        out.append(value)
         column += len(cell) + 1
     return tuple(out)
-
-
-def _cell(text: str, where: str, problems: list[ColltoolError]) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        found = f"'{clipped(text)}'" if text else "nothing"
-        problems.append(ColltoolError(f"expected a number of bytes, found {found}", where=where))
-        return 0.0
-    if value < 0 or not math.isfinite(value):
-        what = f"bytes cannot be negative, found {text}" if value < 0 else f"expected a finite number, found {text}"
-        problems.append(ColltoolError(what, where=where))
-        return 0.0
-    return value

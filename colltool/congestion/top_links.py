@@ -7,14 +7,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.congestion.loads import ClassTotals, Messages, link_models, totals
-from colltool.congestion.results import LinkClassLoad, LinkLoad
+from colltool.congestion.loads import ClassTotals, between, link_models, totals
 from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric
-from colltool.schedules.links import SMALL, Floats, Indices, LinkClass, LinkModel
+from colltool.schedules.links import SMALL, Floats, LinkModel
 
 HOTTEST = 10
 CELLS = 64
+
+
+class LinkLoad(NamedTuple):
+    """One resource: ``load`` in the unit of the result, and its load/capacity over the ideal of the group it hurts most."""
+
+    link: str
+    line: str
+    load: float
+    capacity_Bps: float
+    over_ideal: float
+    groups: int
+
+
+class LinkClassLoad(NamedTuple):
+    """Resources of one kind and direction, for a heat strip."""
+
+    line: str
+    links: int
+    loaded: int
+    busiest: float
+    mean: float
+    per_cell: int
+    cells: tuple[float, ...]  # the busiest of ``per_cell`` links each; 1 is the hottest link of all
 
 
 class Heat:
@@ -29,48 +51,25 @@ class Heat:
         self._strips: list[tuple[LinkClassLoad, Floats]] = []
 
     def add(self, line: ClassTotals) -> None:
-        seconds = line.load / line.kind.capacity_Bps
-        used = np.flatnonzero(line.users)
+        rate, name = line.kind.capacity_Bps, f"{line.kind.tier} {line.kind.name}"
+        seconds, used = line.load / rate, np.flatnonzero(line.users)
         self.tiers.add(line.tier)
         self.loaded += len(used)
         self.shared += int(np.count_nonzero(line.users > 1))
         self._hottest_s = max(self._hottest_s, float(seconds.max()))
         kept = used if self.per_link else np.sort(used[np.argsort(-seconds[used].round(18), kind="stable")[:HOTTEST]])
-        self._keep(line, seconds, kept)
-        self._strip(line)
-
-    def _keep(self, line: ClassTotals, seconds: Floats, kept: Indices) -> None:
         starts, ends = (np.searchsorted(line.resource, kept, side) for side in ("left", "right"))
-        name, of_tier, rate = _name(line), self.models[line.tier], line.kind.capacity_Bps
         for one, start, end in zip(kept.tolist(), starts, ends, strict=True):
             load, shortest_s = float(line.load[one]), float(self.ideal_s[line.group[start:end]].min())
-            link = LinkLoad(
-                link=of_tier.name(line.line, one),
-                line=name,
-                load=load,
-                capacity_Bps=rate,
-                over_ideal=float(f"{load / rate / shortest_s:.10g}"),
-                groups=int(line.users[one]),
-            )
-            self._links.append((float(seconds[one]), link))
-
-    def _strip(self, line: ClassTotals) -> None:
-        load = line.load[line.kind.exists]
-        if not len(load):
-            return
-        per_cell = -(-len(load) // CELLS)
-        cells = np.maximum.reduceat(load, np.arange(0, len(load), per_cell)) / line.kind.capacity_Bps
-        loaded = load[load > 0]
-        one = LinkClassLoad(
-            line=_name(line),
-            links=len(load),
-            loaded=len(loaded),
-            busiest=float(load.max()),
-            mean=float(loaded.mean()) if len(loaded) else 0.0,
-            per_cell=per_cell,
-            cells=(),
-        )
-        self._strips.append((one, cells))
+            over, link = float(f"{load / rate / shortest_s:.10g}"), self.models[line.tier].name(line.line, one)
+            self._links.append((float(seconds[one]), LinkLoad(link, name, load, rate, over, groups=int(line.users[one]))))
+        every = line.load[line.kind.exists]
+        if len(every):
+            per_cell, loaded = -(-len(every) // CELLS), every[every > 0]
+            cells = np.maximum.reduceat(every, np.arange(0, len(every), per_cell)) / rate
+            mean = float(loaded.mean()) if len(loaded) else 0.0
+            strip = LinkClassLoad(name, len(every), len(loaded), float(every.max()), mean, per_cell, cells=())
+            self._strips.append((strip, cells))
 
     def hottest(self) -> tuple[LinkLoad, ...]:
         """Hottest first; equal ones in the order of the wiring."""
@@ -84,13 +83,6 @@ class Heat:
     def lines(self) -> tuple[LinkClassLoad, ...]:
         """Every class of the tiers in use, cut in cells for a strip, 1 the hottest."""
         return tuple(one._replace(cells=tuple((cells / self._hottest_s).tolist())) for one, cells in self._strips)
-
-
-def _name(line: ClassTotals) -> str:
-    return f"{line.kind.tier} {line.kind.name}"
-
-
-_WAYS = (" out", " in", " +", " -")
 
 
 class Flow(NamedTuple):
@@ -123,44 +115,30 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
     """The busiest link of each kind, innermost tier first."""
     models = link_models(fabric)
     found: dict[tuple[str, str], BusyLink] = {}
-    for line in totals(models, _messages(flows)):
+    ends = (np.asarray(one.groups, dtype=SMALL) for one in flows)
+    sent = [(some, one.traffic, np.asarray(one.bytes, dtype=np.float64), np.full(len(some), one.by, dtype=SMALL))
+            for one, some in zip(flows, ends, strict=True)]  # fmt: skip
+    for line in totals(models, between(sent)):
         if not line.load.any():
             continue
-        one = _busiest(models[line.tier], line)
+        at = int(np.argmax(line.load.round(3)))
+        load, here = float(line.load[at]), np.flatnonzero(line.resource == at)
+        one = BusyLink(
+            tier=line.kind.tier,
+            kind=_without_way(line.kind.name),
+            link=models[line.tier].name(line.line, at),
+            bytes=load,
+            rate_Bps=line.kind.capacity_Bps,
+            over_mean=load / float(line.load[line.load > 0].mean()),
+            by=tuple(sorted(zip(line.group[here].tolist(), line.own[here].tolist(), strict=True), key=lambda one: -one[1])),
+        )
         before = found.get((one.tier, one.kind))
         if before is None or one.busy_s > before.busy_s * (1 + 1e-9):
             found[one.tier, one.kind] = one
     return tuple(found.values())
 
 
-def _messages(flows: Sequence[Flow]) -> Messages:
-    parts = []
-    for one in flows:
-        ends = np.asarray(one.groups, dtype=SMALL)
-        src, dst = (ends[:, nodes].ravel() for nodes in (one.traffic.src, one.traffic.dst))
-        size = np.multiply.outer(np.asarray(one.bytes, dtype=np.float64), one.traffic.size).ravel()
-        parts.append((src, dst, size, np.full(len(src), one.by, dtype=SMALL)))
-    return Messages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _busiest(models: LinkModel, line: ClassTotals) -> BusyLink:
-    at = int(np.argmax(line.load.round(3)))
-    here = np.flatnonzero(line.resource == at)
-    shares = sorted(zip(line.group[here].tolist(), line.own[here].tolist(), strict=True), key=lambda one: -one[1])
-    load = float(line.load[at])
-    return BusyLink(
-        tier=line.kind.tier,
-        kind=_kind(line.kind),
-        link=models.name(line.line, at),
-        bytes=load,
-        rate_Bps=line.kind.capacity_Bps,
-        over_mean=load / float(line.load[line.load > 0].mean()),
-        by=tuple(shares),
-    )
-
-
-def _kind(line: LinkClass) -> str:
+def _without_way(name: str) -> str:
     """``ports`` of ``ports out``, ``leaf links`` of ``leaf uplinks``."""
-    if not line.endpoint:
-        return line.name.replace("uplinks", "links").replace("downlinks", "links")
-    return next((line.name.removesuffix(way) for way in _WAYS if line.name.endswith(way)), line.name)
+    first, _, last = name.rpartition(" ")
+    return f"{first} links" if last in ("uplinks", "downlinks") else first if last in ("out", "in", "+", "-") else name

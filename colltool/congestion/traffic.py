@@ -33,7 +33,6 @@ from colltool.base.primitives import (
     Rounds,
     log2_ceil,
 )
-from colltool.congestion.seats import TierSeats
 from colltool.fabric.model import Fabric
 from colltool.schedules.links import Floats, Indices
 
@@ -61,6 +60,14 @@ class Traffic(NamedTuple):
     neighbours: bool = False
 
 
+class TierSeats(NamedTuple):
+    """How a group with as many members in every domain sits on its tiers: what a schedule over several has to know."""
+
+    groups: tuple[Group, ...]  # the tiers that it spans, innermost first, each seen alone
+    whole: Group  # all of it seen flat
+    order: Indices  # the member on each seat, innermost fastest; schedules number members by seat
+
+
 class SubLattice(NamedTuple):
     """A group that fills a box of a torus or mesh."""
 
@@ -79,7 +86,7 @@ class Members(NamedTuple):
     def key(self) -> tuple[object, ...]:
         lattice, sits = self.lattice, self.seated
         axes = None if lattice is None else (lattice.members.shape, lattice.members.tobytes(), lattice.rings)
-        return self.ranks, axes, None if sits is None else sits.key
+        return self.ranks, axes, None if sits is None else (sits.groups, sits.whole)
 
 
 class TrafficRow(NamedTuple):
@@ -93,7 +100,7 @@ class TrafficRow(NamedTuple):
 
 def listed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     """The row of an algorithm whose traffic follows from its route, or None."""
-    if algorithm not in modelled(primitive):
+    if algorithm not in _MODELLED[primitive]:
         return None
     if algorithm == "dim-ring":
         return TrafficRow(_dim_ring, by_axes=True)
@@ -108,8 +115,7 @@ def row_of(primitive: Primitive, algorithm: str) -> TrafficRow:
     known = modelled(primitive)
     if not isinstance(algorithm, str):
         raise ColltoolError(f"expected the name of an algorithm, got {algorithm!r}", argument="algorithm", fix=", ".join(known))
-    row = listed(primitive, algorithm)
-    if row is not None:
+    if row := listed(primitive, algorithm):
         return row
     find(primitive, algorithm, known)
     what = f"the partners of '{algorithm}' ({SHORT[primitive]}) are not modelled link by link"
@@ -179,7 +185,12 @@ def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
     grid, rings = members.lattice
     for axis in reversed(range(grid.ndim)):
         line = np.moveaxis(grid, axis, -1)
-        up, down = (payload * share for share in _reduce_scatter_along(line.shape[-1], ring=rings[axis]))
+        d = line.shape[-1]
+        below = np.arange(1, d)
+        # Up and down each link of the line: a ring takes every block but one's own upwards, in units of what a place holds at
+        # first; on an open line the sums of a block flow to its place from both ends.
+        shares = (np.full(d, (d - 1) / d), np.zeros(d)) if rings[axis] else ((d - below) / d, below / d)
+        up, down = (payload * share for share in shares)
         forth, back = {RS: (up, down), AG: (down, up), AR: (up + down, up + down)}[primitive]
         here, there = (ends[..., : len(up)] for ends in (line, np.roll(line, -1, -1)))
         for one, other, sizes in ((here, there, forth), (there, here, back)):
@@ -187,16 +198,5 @@ def _dim_ring(members: Members, primitive: Primitive) -> Traffic:
             src.append(one[..., used].ravel())
             dst.append(other[..., used].ravel())
             size.append(np.broadcast_to(sizes[used], one[..., used].shape).ravel())
-        payload /= line.shape[-1]
+        payload /= d
     return Traffic(np.concatenate(src), np.concatenate(dst), np.concatenate(size), neighbours=True)
-
-
-def _reduce_scatter_along(d: int, *, ring: bool) -> tuple[Floats, Floats]:
-    """Bytes up and down each link of a line of d places, in units of what a place holds at first.
-
-    A ring takes every block but one's own upwards. On an open line the sums of a block flow to its place from both ends.
-    """
-    if ring:
-        return np.full(d, (d - 1) / d), np.zeros(d)
-    below = np.arange(1, d)
-    return (d - below) / d, below / d

@@ -10,17 +10,18 @@ from math import prod
 
 import numpy as np
 
-from colltool.algorithms.composed import compositions, find_composition, natural_order
+from colltool.algorithms.composed import NATURAL_ORDER, compositions, find_composition
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Choice, find, parse_choice, row_of
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.base.primitives import AR, Primitive
-from colltool.congestion.seats import TierSeats, tier_seats
-from colltool.congestion.traffic import Members, Traffic, TrafficRow
+from colltool.congestion.traffic import Members, TierSeats, Traffic, TrafficRow
+from colltool.estimate.groups import alone_on
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.composed import name_in_phase
+from colltool.schedules.executor import joined
 from colltool.schedules.gather_scatter import paths
 from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Program, Step, effort, maker
@@ -44,21 +45,23 @@ def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence
     sizes = [group.ranks for group in groups]
     if choice.base == "multi-rail-ring":
         return _over_rails(primitive, sizes, spread=groups[0].dedicated)
-    if all(row.name != choice.base for row in compositions(primitive)):
-        return scheduled(primitive, choice.base, whole)
-    order = natural_order(primitive) or "inner-first"
+    if choice.base not in _composed(primitive):
+        return _scheduled(primitive, choice.base, whole)
     first: dict[int, Primitive] = {}
     parts = []
-    for step in find_composition(primitive, choice.base).steps(tuple(sizes), order):
-        begun = first.setdefault(step.tier, step.primitive)
-        name = name_in_phase(choice.tiers[step.tier], begun, step.primitive)
-        own = scheduled(step.primitive, name, groups[step.tier])
+    for step in find_composition(primitive, choice.base).steps(tuple(sizes), NATURAL_ORDER.get(primitive) or "inner-first"):
+        name = name_in_phase(choice.tiers[step.tier], first.setdefault(step.tier, step.primitive), step.primitive)
+        own = _scheduled(step.primitive, name, groups[step.tier])
         parts.append(_in_tier(own, sizes, step.tier, step.payload, leaders=step.leaders))
     return _together(parts)
 
 
-def scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
-    """The messages of one registered algorithm on one group; raises :class:`Unscheduled`."""
+def _composed(primitive: Primitive) -> list[str]:
+    return [row.name for row in compositions(primitive)]
+
+
+def _scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
+    """The messages of one registered algorithm on one group."""
     make = maker(primitive, name)
     if make is None:
         raise Unscheduled(f"no schedule is written for {name}")
@@ -69,7 +72,14 @@ def scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     program = make(group, 1)
     if program.servers:
         raise Unscheduled(f"the servers of {name} are not among the ranks, so their ports are unknown")
-    return _summed(program)
+    loads = _added_up(program).reshape(program.nodes, program.nodes)
+    if program.nodes > program.ranks:
+        # What passes a switch, as messages to the next member: the same load on every port, and on the border of every domain
+        # once each way, as of what is reduced below it. A port's busier direction stands for both.
+        up, down = loads[: program.ranks, program.ranks :].sum(axis=1), loads[program.ranks :, : program.ranks].sum(axis=0)
+        return neighbours(program.ranks, float(max(up.max(), down.max())))
+    src, dst = np.nonzero(loads * ~np.eye(program.nodes, dtype=bool))
+    return Traffic(src, dst, loads[src, dst])
 
 
 def neighbours(ranks: int, size: float) -> Traffic:
@@ -77,69 +87,51 @@ def neighbours(ranks: int, size: float) -> Traffic:
     return Traffic(here, (here + 1) % ranks, np.full(ranks, size))
 
 
-def _summed(program: Program) -> Traffic:
-    loads = _added_up(program).reshape(program.nodes, program.nodes)
-    if program.nodes > program.ranks:
-        return _through_switch(loads, program.ranks)
-    src, dst = np.nonzero(loads * ~np.eye(program.nodes, dtype=bool))
-    return Traffic(src, dst, loads[src, dst])
-
-
 def _added_up(program: Program) -> Floats:
     """Bytes of every pair of nodes, shape (nodes * nodes,), in blocks of steps."""
     total = np.zeros(program.nodes**2)
+
+    def add(steps: Sequence[Step]) -> None:
+        src, dst, chunk = joined(steps)
+        total[:] += np.bincount(src * program.nodes + dst, program.chunk_bytes[chunk], program.nodes**2)
+
     held: list[Step] = []
     for batch in program.batches:
         held += batch
         if len(held) * program.ranks > _AT_ONCE:
-            total += _of_pairs(held, program)
+            add(held)
             held = []
-    return total + _of_pairs(held, program) if held else total
-
-
-def _of_pairs(steps: Sequence[Step], program: Program) -> Floats:
-    pair = np.concatenate([one.src * program.nodes + one.dst for one in steps])
-    size = np.concatenate([program.chunk_bytes[one.chunk] for one in steps])
-    return np.asarray(np.bincount(pair, size, program.nodes**2), dtype=np.float64)
-
-
-def _through_switch(loads: Floats, ranks: int) -> Traffic:
-    """What passes a switch, as messages to the next member: the same load on every port, and on the border of every domain
-    once each way, as of what is reduced below it. A port's busier direction stands for both.
-    """
-    up, down = loads[:ranks, ranks:].sum(axis=1), loads[ranks:, :ranks].sum(axis=0)
-    return neighbours(ranks, float(max(up.max(), down.max())))
+    if held:
+        add(held)
+    return total
 
 
 def _in_tier(own: Traffic, sizes: Sequence[int], tier: int, payload: float, *, leaders: bool) -> Traffic:
     """One tier's phase in all of its instances at once; with ``leaders`` of the first rank behind each endpoint alone."""
     inside, outside = prod(sizes[:tier]), prod(sizes[tier + 1 :])
     within = np.arange(1 if leaders else inside)
-    above = np.arange(outside) * inside * sizes[tier]
-    start = (above[:, None] + within).ravel()[:, None]
+    start = (np.arange(outside)[:, None] * inside * sizes[tier] + within).ravel()[:, None]
     src, dst = ((start + nodes * inside).ravel() for nodes in (own.src, own.dst))
     return Traffic(src, dst, np.tile(own.size * payload, len(start)))
 
 
 def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> Traffic:
-    """A ring for every NIC of a domain, with a share each; inside, all of it between neighbours or ``spread`` over pair links."""
+    """A ring for every NIC of a domain, with a share each.
+
+    Inside, all of it goes between neighbours or, ``spread``, over paths through all members that share out the pair links.
+    """
     nics, domains = sizes[0], prod(sizes[1:])
     size = (2 if primitive is AR else 1) * (prod(sizes) - 1) / prod(sizes)
-    ends = [nics, domains]
-    inner, outer = _on_paths(nics, size) if spread else neighbours(nics, size), neighbours(domains, size / nics)
-    return _together([_in_tier(inner, ends, 0, 1.0, leaders=False), _in_tier(outer, ends, 1, 1.0, leaders=False)])
-
-
-def _on_paths(ranks: int, size: float) -> Traffic:
-    """``size`` over paths through all members that share out the links between them."""
-    ways = paths(ranks)
-    return Traffic(ways[:, :-1].ravel(), ways[:, 1:].ravel(), np.full(ways[:, 1:].size, size / len(ways)))
+    inner, outer = neighbours(nics, size), neighbours(domains, size / nics)
+    if spread:
+        ways = paths(nics)
+        inner = Traffic(ways[:, :-1].ravel(), ways[:, 1:].ravel(), np.full(ways[:, 1:].size, size / len(ways)))
+    return _together([_in_tier(one, [nics, domains], tier, 1.0, leaders=False) for tier, one in enumerate((inner, outer))])
 
 
 def _together(parts: Sequence[Traffic]) -> Traffic:
-    columns: list[Indices | Floats] = [np.concatenate([getattr(one, name) for one in parts]) for name in ("src", "dst", "size")]
-    src, dst, size = columns
-    return Traffic(src, dst, size)  # type: ignore[arg-type]  # three columns of one kind each
+    src, dst = (np.concatenate(ends) for ends in zip(*((one.src, one.dst) for one in parts), strict=True))
+    return Traffic(src, dst, np.concatenate([one.size for one in parts]))
 
 
 def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
@@ -163,10 +155,6 @@ def executed(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     return TrafficRow(traffic, seats=seats)
 
 
-def _composed(primitive: Primitive) -> list[str]:
-    return [row.name for row in compositions(primitive)]
-
-
 def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
     """Flat schedules go from member to member in the group's order; on a lattice, from place to place."""
     lattice = any(capabilities_of(tier).axes for tier in fabric.tiers)
@@ -177,6 +165,39 @@ def _flat_seats(fabric: Fabric, ends: Indices) -> TierSeats:
             raise
         sits = TierSeats((), Group(len(ends), "tiers"), np.arange(len(ends)))
     return sits if lattice else sits._replace(order=np.arange(len(ends)))
+
+
+def tier_seats(fabric: Fabric, ends: Indices) -> TierSeats:
+    """How the members of a group, at endpoints ``ends`` of shape (N,), sit on the tiers of a fabric.
+
+    Raises:
+        ColltoolError: domains that hold unlike numbers of members, or a part of a lattice that is not whole axes.
+    """
+    order, fix = np.argsort(ends, kind="stable"), f"{given('algorithm', 'ring')} runs on any group"
+    units, below = ends[order].astype(np.int64), 1
+    groups: list[Group] = []
+    for number, tier in enumerate(fabric.tiers):
+        units = np.unique(units // below)
+        _, members = np.unique(units // tier.endpoints, return_counts=True)
+        least, most, stride = int(members.min()), int(members.max()), 1  # endpoints from one member to the next on a lattice
+        if least != most:
+            what = f"its domains of {tier.name} hold {least} to {most} members"
+            raise ColltoolError(f"{what}; a schedule over tiers needs the same number in each", argument="algorithm", fix=fix)
+        if most > 1:
+            kind, places = capabilities_of(tier), units.reshape(-1, most)
+            if kind.axes:
+                steps, first = np.unique(np.diff(places, axis=1)), places[:, 0] % tier.endpoints
+                stride = int(steps[0])
+                aligned = len(steps) == 1 and not (first % (stride * most) >= stride).any()
+                if not aligned or kind.part(most, stride) is None:
+                    what = f"its members on {tier.name} do not fill whole axes of it"
+                    raise ColltoolError(what, argument="algorithm", fix=fix)
+            groups.append(alone_on(tier, most, prod(group.ranks for group in groups), stride, scale_out=number > 0))
+        below = tier.endpoints
+    if len(groups) == 1:
+        return TierSeats((groups[0],), groups[0], order)
+    lattice = any(group.axes for group in groups)
+    return TierSeats(tuple(groups), Group(prod(one.ranks for one in groups), "lattice_tiers" if lattice else "tiers"), order)
 
 
 def _check(primitive: Primitive, choice: Choice, sits: TierSeats) -> None:
@@ -191,9 +212,8 @@ def _check(primitive: Primitive, choice: Choice, sits: TierSeats) -> None:
         what = f"'{choice.spec}' names {counted(len(choice.tiers), 'algorithm')}, the group spans {len(sits.groups)} tiers"
         usual = Choice(choice.base, ("ring",) * len(sits.groups)).spec
         raise ColltoolError(what, argument="algorithm", fix=f"one for each, innermost first, such as {given('algorithm', usual)}")
-    sizes = tuple(group.ranks for group in sits.groups)
     begun: dict[int, Primitive] = {}
-    for step in find_composition(primitive, choice.base).steps(sizes, "inner-first"):
+    for step in find_composition(primitive, choice.base).steps(tuple(group.ranks for group in sits.groups), "inner-first"):
         begun.setdefault(step.tier, step.primitive)
     for tier, first in begun.items():
         row = row_of(first, choice.tiers[tier]) or find(first, choice.tiers[tier])

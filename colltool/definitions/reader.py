@@ -3,6 +3,8 @@
 reading = read(LadderFile, text, "mine.yaml", ["size=1MB"])
 if reading.sound(("rungs",)): ...           # checks beyond the model add what they find with reading.refuse
 ladder = reading.result()                   # the model, or ManyErrors
+
+What-if overrides, ``KEY=VALUE`` options or a mapping, are applied to the data before validation.
 """
 
 from __future__ import annotations
@@ -33,12 +35,30 @@ from colltool.definitions.source import (
 
 M = TypeVar("M", bound=BaseModel)
 
+Overrides = Sequence[str] | Mapping[str, Any]
+"""``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML."""
+
+_MOST_SHOWN = 200
 _AFTER_THE_FILE = 2**31  # the line of what an override did
 
 
-class _PlacedError(NamedTuple):
-    order: tuple[int, int]
-    error: ColltoolError
+class Override(NamedTuple):
+    """One override as made; ``where`` is what errors call it, ``argument`` the one that gave it."""
+
+    where: str
+    key: str
+    value: str
+    path: KeyPath
+    argument: str = "overrides"
+
+
+class Shorthand(NamedTuple):
+    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``; the rest is for errors."""
+
+    items: str = ""
+    item: str = ""
+    example: str = "KEY=VALUE"
+    argument: str = "overrides"
 
 
 class Reading(Generic[M]):
@@ -51,7 +71,7 @@ class Reading(Generic[M]):
         self.source, self.data, self.applied = source, data, applied
         self.overrides = tuple({one.key: one.value for one in applied}.items())
         self.model: M | None = None
-        self._placed: list[_PlacedError] = []
+        self._placed: list[tuple[tuple[int, int], ColltoolError]] = []
         self._refused: set[KeyPath] = set()
         self._around: set[KeyPath] = set()
         try:
@@ -59,9 +79,10 @@ class Reading(Generic[M]):
         except ValidationError as error:
             from colltool.definitions.error_messages import findings  # the words of mistakes, for files that have any
 
-            for finding in findings(kind, error, data):
-                if not self._covered(finding.path):
-                    self._add(finding)
+            for one in findings(kind, error, data):
+                around = (value_at(one.path[:end], data) for end in range(len(one.path) + 1))
+                if not any(isinstance(value, Refused) for value in around):  # by the parser already
+                    self._add(one)
 
     def sound(self, path: KeyPath) -> bool:
         """Whether nothing at, above or below a path was refused, so that its data has the types of the model."""
@@ -83,25 +104,23 @@ class Reading(Generic[M]):
     def result(self) -> M:
         """The model; raises ManyErrors, in the order of the file, then of the overrides, if anything was refused."""
         if self._placed:
-            errors = [one.error for one in sorted(self._placed, key=lambda one: one.order)]
+            errors = [error for _, error in sorted(self._placed, key=lambda one: one[0])]
             more = [ColltoolError(MORE, where=printable(self.source.name))] if len(errors) > MOST else []
             raise ManyErrors(errors[:MOST] + more)
         assert self.model is not None  # nothing was refused
         return self.model
 
     def _put(self, path: KeyPath | None, position: tuple[int, int], error: ColltoolError) -> None:
-        self._placed.append(_PlacedError(position, error))
+        self._placed.append((position, error))
         if path is not None:
             self._refused.add(path)
             self._around |= {path[:end] for end in range(len(path) + 1)}
 
-    def _covered(self, path: KeyPath) -> bool:
-        """Whether the parser already refused a value here or around it."""
-        return any(isinstance(value_at(path[:end], self.data), Refused) for end in range(len(path) + 1))
-
     def _add(self, finding: Finding) -> None:
         """Report at the override that set the value, else at its line and column."""
-        path, what, fix = finding.path, printable(finding.what), _printable(finding.fix)
+        path, what, key = finding.path, printable(finding.what), finding.about_key
+        # control characters are escaped, the marks of base.errors.given kept
+        fix = "".join(piece if piece in MARKS else printable(piece) for piece in re.split(f"([{MARKS}])", finding.fix))
         for number, override in reversed(list(enumerate(self.applied))):
             above = override.path[: len(path)] == path
             if path[: len(override.path)] == override.path or (above and path not in self.source.positions):
@@ -111,15 +130,9 @@ class Reading(Generic[M]):
         part = path if finding.part is None else finding.part
         within = [override for override in self.applied if override.path[: len(part)] == part]
         if within:
-            made = [clipped(f"{one.key}={one.value}", MOST_SHOWN) for one in within]
-            what += f" (with {given(within[0].argument, made, text=clipped(', '.join(made), MOST_SHOWN))})"
-        error = ColltoolError(what, where=self.source.at(path, key=finding.about_key), fix=fix)
-        self._put(path, self.source.position(path, key=finding.about_key), error)
-
-
-def _printable(text: str) -> str:
-    """Escapes control characters, but keeps the marks of :func:`colltool.base.errors.given`."""
-    return "".join(piece if piece in MARKS else printable(piece) for piece in re.split(f"([{MARKS}])", text))
+            made = [clipped(f"{one.key}={one.value}", _MOST_SHOWN) for one in within]
+            what += f" (with {given(within[0].argument, made, text=clipped(', '.join(made), _MOST_SHOWN))})"
+        self._put(path, self.source.position(path, key=key), ColltoolError(what, where=self.source.at(path, key=key), fix=fix))
 
 
 def read(
@@ -127,11 +140,12 @@ def read(
 ) -> Reading[M]:
     """Read YAML text or a mapping; raises at once only for what is no YAML, empty, no mapping, too deep or too large."""
     source, problems = from_mapping(content) if isinstance(content, Mapping) else scan(content, name)
-    data, applied, unusable = apply(kind, source.data, overrides, short or Shorthand())
-    reading = Reading(kind, source, data, applied)
+    setter = _Setter(kind, source.data, short or Shorthand())
+    setter.apply(overrides)
+    reading = Reading(kind, source, setter.data, setter.applied)
     for problem in problems:
         reading._put(problem.path, problem.position, problem.error)
-    for number, error in enumerate(unusable):
+    for number, error in enumerate(setter.unusable):
         reading._put(None, Position(_AFTER_THE_FILE + 1, number), error)
     return reading
 
@@ -158,53 +172,6 @@ def json_schema(model: type[BaseModel], word: str) -> dict[str, Any]:
     return head | {key: value for key, value in model.model_json_schema(by_alias=True).items() if key not in head}
 
 
-Overrides = Sequence[str] | Mapping[str, Any]
-
-"""``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML."""
-
-MOST_SHOWN = 200
-
-
-class Override(NamedTuple):
-    """One override as made; ``where`` is what errors call it, ``argument`` the one that gave it."""
-
-    where: str
-    key: str
-    value: str
-    path: KeyPath
-    argument: str = "overrides"
-
-
-class Shorthand(NamedTuple):
-    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``; the rest is for errors."""
-
-    items: str = ""
-    item: str = ""
-    example: str = "KEY=VALUE"
-    argument: str = "overrides"
-
-
-def apply(
-    model: type[BaseModel], data: dict[str, Any], overrides: Overrides, short: Shorthand
-) -> tuple[dict[str, Any], list[Override], list[ColltoolError]]:
-    """The data with the overrides put in, those that were made, and the errors of the others."""
-    pairs = _pairs(overrides, short.argument)
-    if not pairs:
-        return data, [], []
-    data = deepcopy(data)
-    setter = _Setter(model, data, short)
-    for where, key, value in pairs:
-        setter.put(where, key, value)
-    return data, setter.applied, setter.unusable
-
-
-def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
-    """For each override the words for errors, its key, and its value: text, a Python value, or None."""
-    if isinstance(overrides, Mapping):
-        return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
-    return [(given(argument, [clipped(option, MOST_SHOWN)]), *_split(option)) for option in texts_of(overrides)]
-
-
 def texts_of(overrides: Any) -> list[str]:
     """Overrides that are no mapping as a list; refuses anything but texts."""
     if overrides is None:
@@ -218,31 +185,51 @@ def texts_of(overrides: Any) -> list[str]:
     return options
 
 
-def _split(option: str) -> tuple[str, str | None]:
-    key, equals, value = option.partition("=")
-    return key, value if equals else None
+def spelt(value: str) -> str:
+    """``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
+    sizes = value.strip().split("x")
+    return f"[{', '.join(sizes)}]" if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes) else value
 
 
 class _Setter:
+    """Puts overrides into the data of a definition: those that were ``applied``, and the errors of the others."""
+
     def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
         self.model, self.data, self.short = model, data, short
         self.applied: list[Override] = []
         self.unusable: list[ColltoolError] = []
         self.where = ""
 
-    def put(self, where: str, key: str, value: Any) -> None:
-        self.where = where
-        try:
-            path = self._set(key.strip(), value)
-        except ColltoolError as error:
-            self.unusable.append(error)
+    def apply(self, overrides: Overrides) -> None:
+        pairs: list[tuple[str, str, Any]] = []
+        if isinstance(overrides, Mapping):
+            pairs = [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
         else:
-            self.applied.append(Override(where, key.strip(), _text(value), path, self.short.argument))
+            for option in texts_of(overrides):
+                key, equals, text = option.partition("=")
+                pairs.append((given(self.short.argument, [clipped(option, _MOST_SHOWN)]), key, text if equals else None))
+        if pairs:
+            self.data = deepcopy(self.data)
+        for where, key, value in pairs:
+            self.where, key = where, key.strip()
+            try:
+                path = self._set(key, value)
+            except ColltoolError as error:
+                self.unusable.append(error)
+                continue
+            said = value.strip() if isinstance(value, str) else shown(value) if isinstance(value, bool) else str(value)
+            self.applied.append(Override(where, key, said, path, self.short.argument))
 
     def _set(self, key: str, value: Any) -> KeyPath:
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             raise self._error("expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}")
-        plain = read_value(spelt(value), self.where) if isinstance(value, str) else self._plain(value)
+        if isinstance(value, str):
+            plain = read_value(spelt(value), self.where)
+        else:
+            source, problems = from_mapping({"value": value})
+            if problems:
+                raise self._error(problems[0].error.what, problems[0].error.fix)
+            plain = source.data["value"]
         parts = self._spelt_out(key.split("."))
         target: Any = self.data
         path: KeyPath = ()
@@ -257,8 +244,7 @@ class _Setter:
             elif (key := self._plain_key(path)) and not isinstance(inner, dict | list):
                 inner = target[step] = {key: inner}
             if not isinstance(inner, dict | list):
-                whole = clipped(".".join(parts[: depth + 1]))
-                what = f"'{whole}' has no keys: it is {shown(inner)}"
+                what = f"'{clipped('.'.join(parts[: depth + 1]))}' has no keys: it is {shown(inner)}"
                 raise self._error(what, "set it as a whole, without the rest of the key")
             target = inner
         return path
@@ -270,43 +256,31 @@ class _Setter:
         if before is None or isinstance(plain, list):
             target[step] = plain
             return path
-        given = plain if isinstance(plain, dict) else {key: plain}
-        target[step] = (before if isinstance(before, dict) else {key: before}) | given
-        return (*path, key) if given is not plain else path
+        put = plain if isinstance(plain, dict) else {key: plain}
+        target[step] = (before if isinstance(before, dict) else {key: before}) | put
+        return (*path, key) if put is not plain else path
 
     def _plain_key(self, path: KeyPath) -> str:
         """The key that a plain value at a path is short for, else empty."""
         spot = spot_at(self.model, path, self.data)
         return spot.accepted.plain if spot and spot.accepted else ""
 
-    def _plain(self, value: Any) -> Any:
-        source, problems = from_mapping({"value": value})
-        if problems:
-            raise self._error(problems[0].error.what, problems[0].error.fix)
-        return source.data["value"]
-
     def _spelt_out(self, parts: list[str]) -> list[str]:
-        top = keys_at(self.model, (), self.data)
-        item, names = self.short.item, [name for name in _names(self.data.get(self.short.items)) if name]
+        top, (items, item, *_) = keys_at(self.model, (), self.data), self.short
+        every = _names(self.data.get(items))
+        names = [name for name in every if name]
         if len(parts) > 1 and parts[0] in names:
-            return [self.short.items, *parts]
+            return [items, *parts]
         if parts[0] in top:
             return parts
         if parts[0] in names:
             raise self._error(f"'{parts[0]}' is a {item}, not a value", f"name one of its keys: {parts[0]}.KEY=VALUE")
+        known = [key for key in top if key != items] + [f"{name}.KEY" for name in names]
         if len(parts) > 1 and item:
-            kind, known = item, names
-        else:
-            kind, known = "key", [key for key in top if key != self.short.items] + [f"{name}.KEY" for name in names]
-        hint = nearest(parts[0], known)
-        if kind == "key" and (owner := self._owner(parts[0])):
-            hint = f"name the {item}: {owner}.{parts[0]};"
-        raise self._error(f"unknown {kind} {shown(parts[0])}", f"{hint} known: {', '.join(known)}".strip())
-
-    def _owner(self, key: str) -> str:
-        items = self.short.items
-        named = enumerate(_names(self.data.get(items)))
-        return next((name for index, name in named if key in keys_at(self.model, (items, index), self.data)), "")
+            raise self._unknown(item, parts[0], names)
+        owners = (name for at, name in enumerate(every) if parts[0] in keys_at(self.model, (items, at), self.data))
+        owner = next(owners, "")
+        raise self._unknown("key", parts[0], known, f"name the {item}: {owner}.{parts[0]};" if owner else "")
 
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
         names = _names(items)
@@ -320,7 +294,7 @@ class _Setter:
         if hits:
             raise self._error(f"'{part}' is more than one {kind}", "give its index, or each a name of its own in the file")
         known = [name for name in names if name] or [str(index) for index in range(min(len(items), 20))]
-        raise self._error(f"unknown {kind} {shown(part)}", f"{nearest(part, known)} known: {', '.join(known)}".strip())
+        raise self._unknown(kind, part, known)
 
     def _new_mapping(self, path: KeyPath) -> dict[str, Any]:
         """A mapping for a part that the file leaves out, such as ``eta``; lists must be there to be changed."""
@@ -331,21 +305,13 @@ class _Setter:
             raise self._error(f"tier {tier} has no levels", "an override can only change those in the file")
         return {}
 
+    def _unknown(self, kind: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
+        return self._error(f"unknown {kind} {shown(part)}", f"{hint or nearest(part, known)} known: {', '.join(known)}".strip())
+
     def _error(self, what: str, fix: str) -> ColltoolError:
         return ColltoolError(what, where=self.where, fix=fix)
 
 
-def spelt(value: str) -> str:
-    """``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
-    sizes = value.strip().split("x")
-    return f"[{', '.join(sizes)}]" if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes) else value
-
-
-def _text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else shown(value) if isinstance(value, bool) else str(value)
-
-
 def _names(items: Any) -> list[str]:
-    if not isinstance(items, list):
-        return []
-    return [str(item.get("name", "")) if isinstance(item, dict) else "" for item in items]
+    listed = items if isinstance(items, list) else []
+    return [str(item.get("name", "")) if isinstance(item, dict) else "" for item in listed]

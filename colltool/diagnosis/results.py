@@ -62,7 +62,7 @@ class ValidatedSeries(NamedTuple):
 class Validation(Result):
     """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a fraction."""
 
-    subject: ClassVar[str] = "validate"
+    subject: ClassVar[str] = "calibrate"
     fabric: str
     series: tuple[ValidatedSeries, ...]
     mape: float

@@ -47,13 +47,13 @@ class Curve(NamedTuple):
         return self.b + self.c / (2 * sqrt(size))
 
 
-Pieces = tuple[tuple[float, Curve], ...]
+Pieces = tuple[tuple[float, Curve], ...]  # a piecewise curve: (first byte, curve), ascending from 0
+Knots = tuple[tuple[float, Any], ...]  # (bytes, seconds), ascending in bytes; seconds may be arrays
 
-"""A piecewise curve: (first byte, curve), ascending from 0."""
 
-Knots = tuple[tuple[float, Any], ...]
-
-"""(bytes, seconds), ascending in bytes; seconds may be arrays."""
+def ends(size: Number) -> tuple[float, float]:
+    """The smallest and the largest of the sizes."""
+    return (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
 
 
 class SoftwareTime(NamedTuple):
@@ -82,17 +82,13 @@ class SoftwareTime(NamedTuple):
         return seconds
 
     def pieces(self) -> Pieces:
-        bounds = [size for size, _ in self.knots]
-        bounds += [self.smallest, self.largest] if self.rise else []
-        starts = sorted({0.0, *(size for size in bounds if 0 < size < inf)})
-        return tuple((start, self._from(start)) for start in starts)
+        bounds = [*(size for size, _ in self.knots), *((self.smallest, self.largest) if self.rise else ())]
+        return tuple((start, self._from(start)) for start in sorted({0.0, *(size for size in bounds if 0 < size < inf)}))
 
     def _from(self, start: float) -> Curve:
         found = Curve(float(self.at(start)), 0.0)
-        if self.rise:
-            rising = self.smallest <= start < self.largest
-            root = float(self.rise) * min(max(start, self.smallest), self.largest) ** 0.5
-            found = Curve(found.a - root, 0.0, float(self.rise)) if rising else found
+        if self.rise and self.smallest <= start < self.largest:
+            found = Curve(found.a - float(self.rise) * start**0.5, 0.0, float(self.rise))
         for (low, before), (high, after) in pairwise(self.knots):
             if low <= start < high:
                 slope = float(after - before) / (high - low)
@@ -100,10 +96,10 @@ class SoftwareTime(NamedTuple):
         return found
 
     def notes(self, size: Any) -> tuple[str, ...]:
-        ends = [self.knots[0][0], self.knots[-1][0]] if len(self.knots) > 1 else [self.smallest, self.largest]
-        few, many = (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
-        outside = [f"below {format_bytes(ends[0])}"] if few < ends[0] else []
-        outside += [f"above {format_bytes(ends[1])}"] if many > ends[1] else []
+        low, high = (self.knots[0][0], self.knots[-1][0]) if len(self.knots) > 1 else (self.smallest, self.largest)
+        few, many = ends(size)
+        outside = [f"below {format_bytes(low)}"] if few < low else []
+        outside += [f"above {format_bytes(high)}"] if many > high else []
         outside += [self.beyond] if self.beyond else []
         return (f"{self.what} was not measured {' and '.join(outside)}: held at the nearest",) if outside else ()
 
@@ -118,15 +114,9 @@ def mixed(first: Knots, second: Knots, share: Any) -> Knots:
     return tuple((size, (1 - share) * one.at(size) + share * other.at(size)) for size in sizes)
 
 
-def detailed(choice: Choice, variant: tuple[str, ...] = ()) -> str:
-    """The choices of a composition, ``ring / ring, pipelined``; empty for a plain algorithm."""
-    return ", ".join((" / ".join(choice.tiers), *variant)) if choice.tiers else ""
-
-
 def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
-    """A display name with choices: ``hierarchical (ring / ring)``."""
-    detail = detailed(choice, variant)
-    return f"{choice.base} ({detail})" if detail else choice.base
+    """A display name with choices: ``hierarchical (ring / ring, pipelined)``."""
+    return f"{choice.base} ({', '.join((' / '.join(choice.tiers), *variant))})" if choice.tiers else choice.base
 
 
 class PhaseCost(NamedTuple):
@@ -175,16 +165,10 @@ class SlowRank(NamedTuple):
 
 
 LateSeconds = Number | Callable[[], Number]
-
 NO_SECONDS = 0.0
-
 """Sentinel of rows without such a term (compared by identity)."""
-
 LATE = {"late_bandwidth": "bandwidth_s", "late_shortfall": "short_s", "late_software": "fitted_s"}
-
 """Fields of a row that may be computed on demand, and the property that has their seconds."""
-
-LatePhases = tuple[PhaseCost, ...] | Callable[[], tuple[PhaseCost, ...]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,7 +197,7 @@ class AlgorithmEstimate:
     status: Status
     shipped_by: tuple[str, ...]
     notes: tuple[str, ...]
-    late_phases: LatePhases
+    late_phases: Callable[[], tuple[PhaseCost, ...]]
     bytes: Number
     busbw_factor: float
     protocol: Any = ""
@@ -234,7 +218,7 @@ class AlgorithmEstimate:
 
     @cached_property
     def phases(self) -> tuple[PhaseCost, ...]:
-        return self.late_phases() if callable(self.late_phases) else self.late_phases
+        return self.late_phases()
 
     @cached_property
     def bandwidth_s(self) -> Number:
@@ -260,8 +244,13 @@ class AlgorithmEstimate:
         return self.choice.base
 
     @property
+    def title(self) -> str:
+        return titled(self.choice, self.variant)
+
+    @property
     def detail(self) -> str:
-        return detailed(self.choice, self.variant)
+        """The choices of a composition, ``ring / ring, pipelined``; empty for a plain algorithm."""
+        return self.title[len(self.algorithm) + 2 : -1]
 
     @property
     def spec(self) -> str:
@@ -302,7 +291,6 @@ class AlgorithmEstimate:
 
     @property
     def algbw_Bps(self) -> Number:
-        """M/t."""
         return self.bytes / self.total_s
 
     @property
@@ -312,19 +300,11 @@ class AlgorithmEstimate:
 
     @property
     def bound(self) -> str:
-        """The largest part of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or ``software``.
-
-        Raises:
-            ColltoolError: for an array of sizes.
-        """
+        """The largest part of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or ``software``."""
         if hasattr(self.bytes, "__len__"):
             fix = "compare alpha_s, bandwidth_s, overhead_s and software_s"
             raise ColltoolError("an array of sizes has no single bound", fix=fix)
         return bound_by(float(self.alpha_s), float(self.bandwidth_s), float(self.overhead_s), float(self.software_s))
-
-    @property
-    def title(self) -> str:
-        return titled(self.choice, self.variant)
 
     def __repr__(self) -> str:
         if hasattr(self.bytes, "__len__"):

@@ -10,10 +10,6 @@ from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.base.primitives import Pipelining
 
 Phases = Literal["sequential", "pipelined"]
-Placement = Literal["packed", "scattered"]
-RingAlpha = Literal["mean", "worst"]
-Ports = Literal["all", "one"]
-
 _TWINS = {"algorithm": "algorithms", "algorithms": "algorithm", "size": "sizes", "sizes": "size"}
 """Arguments that some functions take in the singular and others in the plural."""
 MOST_SEGMENTS = 10**9  # a segment of less than a byte of the largest size
@@ -51,10 +47,10 @@ class Readings(NamedTuple):
     phases: Annotated[
         Literal["auto", Phases], Assumption("Phases of a hierarchy in turn, or streaming; auto is the composition's own way.")
     ] = "auto"
-    placement: Annotated[Placement, Assumption("Where the ranks sit.")] = "packed"
-    ring_alpha: Annotated[RingAlpha, Assumption("A ring's latency over unequal hops.")] = "mean"
+    placement: Annotated[Literal["packed", "scattered"], Assumption("Where the ranks sit.")] = "packed"
+    ring_alpha: Annotated[Literal["mean", "worst"], Assumption("A ring's latency over unequal hops.")] = "mean"
     tree_beta: Annotated[float, Assumption("c, the double binary tree's n_beta; 1 needs two ports.", 1, 2)] = 2.0
-    ports: Annotated[Ports, Assumption("Ports and links that a rank drives at once.", echoed="given")] = "all"
+    ports: Annotated[Literal["all", "one"], Assumption("Ports and links that a rank drives at once.", echoed="given")] = "all"
     order: Annotated[
         Literal["auto", "outer-first", "inner-first"],
         Assumption("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),
@@ -65,23 +61,17 @@ class Readings(NamedTuple):
         return self._replace(phases=own) if self.phases == "auto" else self
 
     def echo(self) -> dict[str, Any]:
-        default = Readings._field_defaults
-        return {
-            name: getattr(self, name)
-            for name, declared in DECLARED.items()
-            if declared.echoed == "always" or (declared.echoed == "given" and getattr(self, name) != default[name])
-        }
+        unusual = self.unlike(USUAL)
+        return {name: getattr(self, name) for name, one in DECLARED.items() if one.echoed == "always" or name in unusual}
 
     def spoken(self) -> str:
         """The non-default readings: ``ideal, ring_alpha=worst``."""
-        return ", ".join(
-            [*(["ideal"] if self.ideal else []), *(f"{name}={value}" for name, value in self.unlike(Readings()).items())]
-        )
+        return ", ".join([*["ideal"] * self.ideal, *(f"{name}={value}" for name, value in self.unlike(USUAL).items())])
 
     def unlike(self, usual: "Readings") -> dict[str, Any]:
         """The readings other than the usual ones, except those never echoed."""
-        mentioned = [name for name, declared in DECLARED.items() if declared.echoed != "never"]
-        return {name: getattr(self, name) for name in mentioned if getattr(self, name) != getattr(usual, name)}
+        pairs = zip(DECLARED.items(), self, usual, strict=True)
+        return {name: mine for (name, one), mine, theirs in pairs if one.echoed != "never" and mine != theirs}
 
 
 USUAL = Readings()
@@ -103,16 +93,11 @@ def takes_count(name: str) -> bool:
 
 
 def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
-    """Validated readings (the defaults if None), with single ones replaced by ``parts``.
-
-    Raises:
-        ColltoolError: unknown name, wrong type or out of range.
-    """
-    if readings is None:
-        if not parts:
-            return USUAL
-        readings = USUAL
-    elif not isinstance(readings, Readings):
+    """Validated readings (the defaults if None), with single ones replaced by ``parts``."""
+    if readings is None and not parts:
+        return USUAL
+    readings = USUAL if readings is None else readings
+    if not isinstance(readings, Readings):
         what = f"expected colltool.Readings, got {type(readings).__name__}"
         raise ColltoolError(what, argument="readings", fix="write readings=colltool.Readings(ideal=True), or ideal=True alone")
     for name in parts:
@@ -120,8 +105,7 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
             hint = f"did you mean '{_TWINS[name]}'?" if name in _TWINS else nearest(name, list(DECLARED))
             fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
             raise ColltoolError(f"no argument and no reading is called '{clipped(name)}'", argument=clipped(name), fix=fix)
-    whole = readings._asdict() | parts
-    return Readings(**{name: _checked(name, value) for name, value in whole.items()})
+    return Readings(**{name: _checked(name, value) for name, value in (readings._asdict() | parts).items()})
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -139,23 +123,17 @@ def _checked(name: str, value: Any) -> Any:
         return value
     if takes_count(name) and number and isinstance(value, int) and declared.least <= value <= declared.most:
         return value
-    raise _refused(name, value)
-
-
-def _refused(name: str, value: Any) -> ColltoolError:
-    kind, declared = KINDS[name], DECLARED[name]
-    shown = f"'{clipped(value)}'" if isinstance(value, str) else _short(value)
+    shown, known = f"'{clipped(value)}'" if isinstance(value, str) else _short(value), words(name)
     if kind is bool:
-        return ColltoolError(f"expected True or False, got {shown}", argument=name, fix="True leaves contention out")
+        raise ColltoolError(f"expected True or False, got {shown}", argument=name, fix="True leaves contention out")
     if kind is float:
         what = f"must lie between {declared.least:g} and {declared.most:g}, got {shown}"
-        return ColltoolError(what, argument=name, fix="2 is a single port; 1 needs two ports")
-    known = words(name)
+        raise ColltoolError(what, argument=name, fix="2 is a single port; 1 needs two ports")
+    hint = nearest(value, list(known)) if isinstance(value, str) else ""
+    fix = f"{hint} one of {', '.join(known)}".strip()
     if takes_count(name):
         fix = f"{', '.join(known)}, or a number of segments from {declared.least:g} to {declared.most:,.0f}"
-        return ColltoolError(f"{shown} is not known", argument=name, fix=fix)
-    hint = nearest(value, list(known)) if isinstance(value, str) else ""
-    return ColltoolError(f"{shown} is not known", argument=name, fix=f"{hint} one of {', '.join(known)}".strip())
+    raise ColltoolError(f"{shown} is not known", argument=name, fix=fix)
 
 
 def _short(value: Any) -> str:

@@ -23,7 +23,7 @@ from colltool.estimate.protocols import under_protocols
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 
-Benches = tuple[HierarchicalCandidates, ...]
+Benches = list[HierarchicalCandidates]
 """One composition under each protocol."""
 
 
@@ -53,11 +53,12 @@ class Candidates:
         """Every flat schedule, each composition's fastest at any of the sizes, and its textbook one; all under every protocol.
 
         Where the fabric lists what its library runs, only that.
-
-        Raises:
-            ColltoolError: nothing runs here.
         """
         return [one for one, _ in self.shown((), sizes)]
+
+    def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
+        """Exactly these algorithms; a composition without choices as in :meth:`all`."""
+        return [one for one, _ in self._shown(names, sizes)]
 
     def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
         """As :meth:`named`, or :meth:`all` without names, each with a mask of the sizes at which a single price lists it."""
@@ -66,30 +67,19 @@ class Candidates:
         if self.runs:
             found = self._shown(self._feasible, sizes)
         else:
-            composed = (one for benches in self._listed for one in _shown(benches, sizes))
+            composed = (one for benches in self._listed for one in _leading(benches, sizes))
             found = [*((one, True) for one in self._flat), *composed]
         if not found:
             listed = f": the fabric's algorithms list only {', '.join(self.runs)}" if self.runs else ""
             raise ColltoolError(f"no algorithm for {self.primitive.spoken} runs on {self.placed.fabric.name}{listed}")
         return found
 
-    def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
-        """Exactly these algorithms; a composition without choices as in :meth:`all`.
-
-        Raises:
-            ColltoolError: an algorithm is unknown, or cannot run here.
-        """
-        return [one for one, _ in self._shown(names, sizes)]
-
     def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        return [(self._as_listed(one), at) for name in names for one, at in self._named(parse_choice(name), sizes)]
-
-    def _as_listed(self, one: CostModel) -> CostModel:
-        return (
-            replace(one, not_selected_reason=None)
-            if one.not_selected_reason and {one.choice.spec, one.choice.base} & set(self.runs)
-            else one
-        )
+        found = [pair for name in names for pair in self._named(parse_choice(name), sizes)]
+        for index, (one, at) in enumerate(found):
+            if one.not_selected_reason and {one.choice.spec, one.choice.base} & set(self.runs):
+                found[index] = (replace(one, not_selected_reason=None), at)
+        return found
 
     def benches(self, names: Collection[str] = ()) -> list[HierarchicalCandidates]:
         """The compositions whose algorithms per tier are free to choose: those named, or run by the library."""
@@ -100,15 +90,10 @@ class Candidates:
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
         """Every algorithm and composition not ``priced``, with the reason, in registry order."""
         listing = [span.tier.name for span in self.placed.spans if self.primitive in (span.tier.algorithms or {})]
-        tier = listing[-1] if listing else ""
-        what = self.primitive.spoken
         asked = said(f"{given('algorithms')} prices it anyway")
-        listed = f"not among the algorithms that {tier} lists for {what}; {asked}"
-        return tuple(
-            Infeasible(name, said(reason or listed))
-            for name, reason in self._reasons.items()
-            if name not in priced and (reason or listing)
-        )
+        listed = f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken}; {asked}" if listing else ""
+        why = [(name, reason or listed) for name, reason in self._reasons.items() if name not in priced]
+        return tuple(Infeasible(name, said(reason)) for name, reason in why if reason)
 
     @cached_property
     def _reasons(self) -> dict[str, str | None]:
@@ -129,21 +114,17 @@ class Candidates:
 
     @cached_property
     def _flat(self) -> list[CostModel]:
-        rows = [row for row in algorithms(self.primitive) if row.name not in self._foreign]
+        """Every flat schedule, but for a tier that lists algorithms none of other libraries."""
+        listed = {name for span in self.placed.spans for name in (span.tier.algorithms or {}).get(self.primitive, ())}
+        libraries = {library for row in algorithms(self.primitive) if row.name in listed for library in row.shipped_by}
+        rows = [
+            row for row in algorithms(self.primitive) if not libraries or row.name in listed or libraries & set(row.shipped_by)
+        ]
         return [one for under in self._groups for row in rows for one in self._on(row, under)]
 
     def _on(self, row: Algorithm, under: tuple[PlacedGroup, Group, PathClasses]) -> list[CostModel]:
         placed, group, reach = under
         return [cost_flat(row, group, reach, self.readings, placed)] if row.why_not(group) is None else []
-
-    @cached_property
-    def _foreign(self) -> frozenset[str]:
-        listed = {name for span in self.placed.spans for name in (span.tier.algorithms or {}).get(self.primitive, ())}
-        rows = algorithms(self.primitive)
-        libraries = {library for row in rows if row.name in listed for library in row.shipped_by}
-        if not libraries:
-            return frozenset()
-        return frozenset(row.name for row in rows if row.name not in listed and not libraries & set(row.shipped_by))
 
     @cached_property
     def _listed(self) -> list[Benches]:
@@ -154,32 +135,38 @@ class Candidates:
         return self._laid_out(listed=False)
 
     def _laid_out(self, *, listed: bool) -> list[Benches]:
-        found: dict[tuple[str, str], list[HierarchicalCandidates]] = {}
+        found: dict[tuple[str, str], Benches] = {}
         for under, _, _ in self._groups:
             for bench in hierarchical_candidates(under, self.primitive, self.readings, listed=listed):
                 found.setdefault((bench.row.name, bench.phases), []).append(bench)
-        return [tuple(benches) for benches in found.values()]
+        return list(found.values())
 
     @property
     def _feasible(self) -> list[str]:
         """Those of the library's algorithms that can run on this group."""
-        asked = [row for row in on_request() if row.primitive is self.primitive and self._why_not(row) is None]
-        flat = {row.name for row in algorithms(self.primitive) if self._why_not(row) is None}
+        rows = [*algorithms(self.primitive), *(row for row in on_request() if row.primitive is self.primitive)]
+        flat = {row.name: bool(row.counts) for row in rows if self._why_not(row) is None}
         benches = [bench for several in self._unlisted for bench in several]
 
         def can_run(choice: Choice) -> bool:
-            if choice.base in [row.name for row in asked]:
+            if choice.base in flat and (flat[choice.base] or not choice.tiers):
                 return True
-            return choice.spec in flat or any(bench.row.name == choice.base and _offers(bench, choice) for bench in benches)
+            return any(bench.row.name == choice.base and _offers(bench, choice) for bench in benches)
 
         return [name for name in self.runs if can_run(parse_choice(name))]
 
     def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
         if choice in self.flat_by_name:
             return self.flat_by_name[choice]
-        if any(row.name == choice.base for row in compositions(self.primitive)):
-            return self._composed(choice, sizes)
-        row = find(self.primitive, choice.base, [row.name for row in compositions(self.primitive)])
+        composed = [row.name for row in compositions(self.primitive)]
+        if choice.base in composed:
+            layouts = [benches for benches in self._unlisted if benches[0].row.name == choice.base]
+            if not layouts:
+                raise CannotRun(choice.base, why_not_composed(self.placed))
+            if not choice.tiers:
+                return [one for benches in layouts for one in _leading(benches, sizes)]
+            return [(one, True) for benches in layouts for one in _chosen(benches, choice.tiers)]
+        row = find(self.primitive, choice.base, composed)
         groups = [(placed, row.on(group, choice), reach) for placed, group, reach in self._groups]
         found: list[AtSizes] = [(one, True) for under in groups for one in self._on(row, under)]
         if not found:
@@ -187,29 +174,16 @@ class Candidates:
         self.flat_by_name[choice] = found
         return found
 
-    def _composed(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
-        found = [benches for benches in self._unlisted if benches[0].row.name == choice.base]
-        if not found:
-            raise CannotRun(choice.base, why_not_composed(self.placed))
-        if not choice.tiers:
-            return [one for benches in found for one in _shown(benches, sizes)]
-        return [(one, True) for benches in found for one in _chosen(benches, choice.tiers)]
-
 
 class CannotRun(ColltoolError):
     def __init__(self, name: str, reason: str) -> None:
         self.reason = reason
-        super().__init__(
-            f"{name} cannot run here: {reason}", argument="algorithms", fix=f"price without {given('algorithms')} lists all"
-        )
+        fix = f"price without {given('algorithms')} lists all"
+        super().__init__(f"{name} cannot run here: {reason}", argument="algorithms", fix=fix)
 
 
 def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Candidates:
-    """The candidates of a group, cached for the next size on the same fabric.
-
-    Raises:
-        ColltoolError: the group does not fit.
-    """
+    """The candidates of a group, cached for the next size on the same fabric."""
     placed = place(fabric, group)
     return placed.once(("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings))
 
@@ -230,12 +204,12 @@ def _offers(bench: HierarchicalCandidates, choice: Choice) -> bool:
     """Whether each tier can run its part; unknown names pass, and are refused when priced."""
     known = {row.name for row in every_algorithm()}
     offered = [{option.name for option in options} for options in bench.options]
-    fits = len(choice.tiers) == len(offered)
-    each = zip(choice.tiers, offered, strict=False)
-    return not choice.tiers or (fits and all(name in own or name not in known for name, own in each))
+    if len(choice.tiers) != len(offered):
+        return not choice.tiers
+    return all(name in own or name not in known for name, own in zip(choice.tiers, offered, strict=True))
 
 
-def _shown(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
+def _leading(benches: Benches, sizes: Sequence[Number]) -> list[AtSizes]:
     """The fastest choices of a composition at any of the sizes, those that may lead first, then the textbook one.
 
     Each under every protocol, and in every way in which the user's library runs it.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from operator import add
@@ -20,7 +19,6 @@ from colltool.estimate.algorithm_estimate import (
     NO_SOFTWARE_TIME,
     AlgorithmEstimate,
     Curve,
-    LatePhases,
     LateSeconds,
     PhaseCost,
     Pieces,
@@ -31,7 +29,6 @@ from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cut_bound import CutBound
 from colltool.estimate.link_cost import LinkCost
 
-_NO_NAME = Choice("")
 ALL_OF_IT = 1.0
 """Sentinel for the default share of a bandwidth (compared by identity)."""
 
@@ -58,10 +55,10 @@ class CostTerm(NamedTuple):
 
     def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
         """(n_α, n_β) for a payload in bytes."""
-        own = self.cost
-        if self.pipeline is None:
+        own, pipeline = self.cost, self.pipeline
+        if pipeline is None:
             return own.n_alpha, own.n_beta
-        return self.pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
+        return pipeline.counted(payload, own.alpha_s, own.effective_Bps, readings.pipelining)
 
     def phase(self, size: Number, readings: Readings, ranks: int) -> PhaseCost:
         own, payload = self.cost, _scaled(size, self.payload)
@@ -103,7 +100,6 @@ class CostModel:
     """A schedule ready to be priced at any size.
 
     Args:
-        parts: its terms in order.
         variant: readings of a composition other than its own, such as ``pipelined``.
         phases: ``sequential`` sums all parts; ``pipelined`` sums α and takes the tier with the largest bandwidth term.
         composed: parts lie on several tiers.
@@ -117,7 +113,7 @@ class CostModel:
     ranks: int
     parts: tuple[CostTerm, ...]
     readings: Readings
-    choice: Choice = _NO_NAME
+    choice: Choice
     variant: tuple[str, ...] = ()
     overhead_s: float = 0.0
     phases: Phases = "sequential"
@@ -140,10 +136,11 @@ class CostModel:
 
     def at(self, size: Number) -> AlgorithmEstimate:
         """The price at a size, or an array of sizes, in bytes."""
-        late_phases: LatePhases = partial(self._phases, size)
+        late_phases: Callable[[], tuple[PhaseCost, ...]] = partial(self._phases, size)
         short: LateSeconds = NO_SECONDS
         if self.readings.pipelining == "optimal":
-            late_phases = phases = self._phases(size)
+            phases = late_phases()
+            late_phases = lambda: phases  # noqa: E731
             alpha, took = reduce(add, (phase.alpha_s for phase in phases)), [phase.bandwidth_s for phase in phases]
             counts = self._counts(size)
         else:
@@ -160,9 +157,7 @@ class CostModel:
             if line is not slowed:
                 short = partial(_moved, Curve(0.0, slowed.b - line.b, slowed.c - line.c), size)
         term, notes = self.software_time, tuple(map(said, self.notes)) if self.notes else ()
-        made = object.__new__(
-            AlgorithmEstimate
-        )  # a frozen dataclass sets its fields one by one, which takes longer than the rest
+        made = object.__new__(AlgorithmEstimate)  # a frozen dataclass sets its fields one by one: longer than the rest
         vars(made).update(
             self._same_at_any_size,
             n_alpha=counts[0],
@@ -179,19 +174,9 @@ class CostModel:
 
     @cached_property
     def _same_at_any_size(self) -> dict[str, Any]:
-        return {
-            "choice": self.choice,
-            "variant": self.variant,
-            "overhead_s": self.overhead_s,
-            "status": self.status,
-            "shipped_by": self.shipped_by,
-            "busbw_factor": busbw_factor(self.primitive, self.ranks),
-            "protocol": self.protocol,
-            "not_selected_reason": self.not_selected_reason,
-            "slow": None,
-            "cut_bound": self.cut_bound,
-            "software_time": self.software_time,
-        }
+        names = ("choice", "variant", "overhead_s", "status", "shipped_by", "protocol", "not_selected_reason")
+        own = {name: getattr(self, name) for name in (*names, "cut_bound", "software_time")}
+        return own | {"busbw_factor": busbw_factor(self.primitive, self.ranks), "slow": None}
 
     @cached_property
     def _of_any_size(self) -> tuple[Number, list[tuple[Number, float]], tuple[Number | None, Number | None]]:
@@ -229,6 +214,10 @@ class CostModel:
         return took if self.software_time is NO_SOFTWARE_TIME else took + self.software_time.at(size)
 
     @cached_property
+    def _falls_short(self) -> bool:
+        return any(part.reached is not ALL_OF_IT for part in self.parts)
+
+    @cached_property
     def _line(self) -> Curve:
         return self._lined(slowed=False)
 
@@ -236,20 +225,13 @@ class CostModel:
     def _slowed(self) -> Curve:
         return self._lined(slowed=True) if self._falls_short else self._line
 
-    @cached_property
-    def _falls_short(self) -> bool:
-        return any(part.reached is not ALL_OF_IT for part in self.parts)
-
     def _lined(self, *, slowed: bool) -> Curve:
-        by_tier: dict[str, list[Any]] = defaultdict(lambda: [0.0, 0.0])
-        a = 0.0
+        a, by_tier = 0.0, dict.fromkeys([part.cost.tier for part in self.parts], Curve(0.0, 0.0))
         for part in self.parts:
             piece, share = part.curve(self.readings), part.reached if slowed else ALL_OF_IT
             a += piece.a
-            own = by_tier[part.cost.tier]
-            own[0] += piece.b / share
-            own[1] += piece.c / share
-        slopes = [Curve(0.0, b, c) for b, c in by_tier.values()]
+            by_tier[part.cost.tier] = by_tier[part.cost.tier].plus(Curve(0.0, piece.b / share, piece.c / share))
+        slopes = list(by_tier.values())
         if self.phases == "pipelined":
             slopes = [pick(slopes, lambda one: one.b, most=True)]
         return Curve(a, sum(one.b for one in slopes), sum(one.c for one in slopes))
@@ -259,8 +241,7 @@ class CostModel:
             return reduce(add, took)
         tiers: dict[str, Number] = {}
         for seconds, part in zip(took, self.parts, strict=True):
-            tier = part.cost.tier
-            tiers[tier] = tiers[tier] + seconds if tier in tiers else seconds
+            tiers[part.cost.tier] = tiers.get(part.cost.tier, 0.0) + seconds
         return reduce(largest, tiers.values())
 
     def _phases(self, size: Number) -> tuple[PhaseCost, ...]:
@@ -269,15 +250,12 @@ class CostModel:
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
         """Total (n_α, n_β), or None if parts differ in α or bandwidth."""
         sent = [part for part in self.parts if part.route is not None]
-        if self.composed or not all(_pays_alike(part.cost, sent[0].cost) for part in sent[1:]):
+        rates = [(part.cost.alpha_s, part.cost.effective_Bps) for part in sent]
+        if self.composed or not all(same(alpha, rates[0][0]) and same(rate, rates[0][1]) for alpha, rate in rates[1:]):
             return None, None
         counts = [part.counts(_scaled(size, part.payload), self.readings) for part in sent]
         scaled = (_scaled(n_beta, part.payload) for (_, n_beta), part in zip(counts, sent, strict=True))
         return reduce(add, (n_alpha for n_alpha, _ in counts)), reduce(add, scaled)
-
-
-def _pays_alike(one: LinkCost, other: LinkCost) -> bool:
-    return same(one.alpha_s, other.alpha_s) and same(one.effective_Bps, other.effective_Bps)
 
 
 def _moved(line: Curve, size: Number) -> Number:

@@ -14,50 +14,42 @@ from colltool.algorithms.registry import algorithms, approximation
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.algorithm_estimate import Curve, Pieces
+from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.hierarchical import HierarchicalCandidates
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import mode, model
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.fabric.model import Fabric
 
 Key = TypeVar("Key", bound=Hashable)
-
 _GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
 """1 byte to 1 EB, twelve sizes per decade."""
 
 
 def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None, readings: Readings | None = None,
               names: Sequence[str] = ()) -> Crossover:  # fmt: skip
-    """Compare the first algorithm with each of the others.
-
-    Without ``names`` the usual algorithms are compared, with no pairs if fewer than two can run.
-
-    Raises:
-        ColltoolError: fewer than two names, one that cannot run here, or a reading without a closed form.
-    """
+    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no pairs if fewer than two run."""
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
     compared = _compared(listed, names)
-    pairs = tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:])
     running, everything = listed.library, _everything(listed, ())
     single = [candidates[0] for candidates in compared if len(candidates) == 1]  # each protocol has a balance of its own
+    foreign = any(one.not_selected_reason for candidates in compared for one in candidates)
     return Crossover(
         fabric=fabric.name,
         primitive=primitive,
         group=listed.placed.placement,
         mode=mode(reading),
         model=model(reading, primitive),
-        pairs=pairs,
+        pairs=tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:]),
         winners=tuple(_won(listed, everything, ())),
         balance={one.title: size for one in single if (size := one.balance) is not None},
         overrides=fabric.overrides,
         library=running.name if running else "",
         library_leads=running is None or any(one.rank_class == 0 for one in everything),
-        uneven=_on_one_side(compared),
+        uneven=foreign and len({any(one.measured for one in candidates) for candidates in compared}) > 1,
     )
 
 
@@ -83,20 +75,15 @@ def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]
         names = [name for name in usual if _runs(listed, name)]
         if len(names) < 2:
             return []  # who wins at which size is still an answer
-    found = listed.named(dict.fromkeys(names))
-    if len({one.title for one in found}) < 2:
+    found = by_title(listed.named(dict.fromkeys(names)))
+    if len(found) < 2:
         fix = f"name two: {given('algorithms', ['ring', 'tree'])}"
         raise ColltoolError("a crossover needs two algorithms", argument="algorithms", fix=fix)
-    if listed.readings.pipelining == "optimal" and any(one.phases == "pipelined" for one in found):
+    if listed.readings.pipelining == "optimal" and any(one.phases == "pipelined" for alike in found.values() for one in alike):
         what = "streamed phases with optimal segments have no closed form"
         fix = f"take {given('phases', 'sequential')} or {given('pipelining', 'asymptotic')}"
         raise ColltoolError(what, argument="pipelining", fix=fix)
-    return list(by_title(found).values())
-
-
-def _on_one_side(compared: Sequence[Sequence[CostModel]]) -> bool:
-    foreign = any(one.not_selected_reason for candidates in compared for one in candidates)
-    return foreign and len({any(one.measured for one in candidates) for candidates in compared}) > 1
+    return list(found.values())
 
 
 def _runs(listed: Candidates, name: str) -> bool:
@@ -107,37 +94,34 @@ def _runs(listed: Candidates, name: str) -> bool:
 
 
 def _pair(one: Sequence[CostModel], other: Sequence[CostModel], readings: Readings) -> AlgorithmPair:
+    def faster(size: float) -> str:
+        ours, theirs = (min(costed.seconds(size) for costed in candidates) for candidates in (one, other))
+        return one[0].title if ours <= theirs else other[0].title
+
     curves = product(*([line for costed in candidates for _, line in costed.pieces] for candidates in (one, other)))
     roots = sorted({root for a, b in curves for root in positive_roots(a, b)})
-    if readings.pipelining == "optimal":
-        roots = _confirmed(one, other, roots)
+    if readings.pipelining == "optimal":  # the closed form only says where to look
+        sizes = sorted({*_GRID, *(near for root in roots for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)})
+        changes = zip(pairwise(sizes), pairwise(map(faster, sizes)), strict=True)
+        roots = [_bisected(low, high, faster, below) for (low, high), (below, above) in changes if below != above]
     probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
-    faster = [_faster(one, other, sqrt(low * high)) for low, high in pairwise(probes)]
-    crossings = tuple(
-        Crossing(root, below, above)
-        for root, (below, above) in zip(probes[1:-1], pairwise(faster), strict=True)
-        if below != above
-    )
-    dominates = None if crossings else faster[0]
+    leads = [faster(sqrt(low * high)) for low, high in pairwise(probes)]
+    borders = zip(probes[1:-1], pairwise(leads), strict=True)
+    crossings = tuple(Crossing(root, below, above) for root, (below, above) in borders if below != above)
+    textbook = approximation(one[0].primitive, one[0].choice.base, other[0].choice.base)
+    sizes_said = {}
+    if textbook and len(other) == len(other[0].parts) == 1:  # it knows one α and one bandwidth
+        charge = other[0].parts[0].cost
+        sizes_said = textbook(one[0].ranks, charge.alpha_s, charge.effective_Bps)
     return AlgorithmPair(
         a=one[0].title,
         b=other[0].title,
         crossings=crossings,
-        dominates=dominates,
-        approximations=_approximations(one, other),
+        dominates=None if crossings else leads[0],
+        approximations=sizes_said,
         a_spec=one[0].choice.spec,
         b_spec=other[0].choice.spec,
     )
-
-
-def _confirmed(one: Sequence[CostModel], other: Sequence[CostModel], roots: Sequence[float]) -> list[float]:
-    sizes = sorted({*_GRID, *(near for root in roots for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)})
-    faster = [_faster(one, other, size) for size in sizes]
-    changes = []
-    for (low, high), (below, above) in zip(pairwise(sizes), pairwise(faster), strict=True):
-        if below != above:
-            changes.append(_bisected(low, high, lambda size: _faster(one, other, size), below))
-    return changes
 
 
 def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
@@ -149,47 +133,27 @@ def _bisected(low: float, high: float, fastest: Callable[[float], object], below
     return high
 
 
-def _faster(one: Sequence[CostModel], other: Sequence[CostModel], size: float) -> str:
-    ours, theirs = (min(costed.seconds(size) for costed in candidates) for candidates in (one, other))
-    return one[0].title if ours <= theirs else other[0].title
-
-
-def _approximations(one: Sequence[CostModel], other: Sequence[CostModel]) -> dict[str, float]:
-    """Textbook crossover sizes, bytes; empty if several protocols or parts make them inapplicable."""
-    textbook = approximation(one[0].primitive, one[0].choice.base, other[0].choice.base)
-    if textbook is None or len(other) > 1 or len(other[0].parts) != 1:
-        return {}
-    charge = other[0].parts[0].cost
-    return textbook(one[0].ranks, charge.alpha_s, charge.effective_Bps)
-
-
-def _probes(readings: Readings) -> list[float]:
-    return _GRID if readings.pipelining == "optimal" else [1.0, MAX_SIZE]
-
-
 def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
-    """The winner at each size among what the user can run (or, if nothing, the best other class); with ``names`` among these.
-
-    Compositions are searched at the interval edges, where a choice not yet known would show if it won anywhere.
-    """
+    """The winner at each size among what the user can run (or, if nothing, the best other class); with ``names`` among these."""
     return _won(listed, _everything(listed, names), names)
 
 
 def _everything(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
-    probes = _probes(listed.readings)
+    probes = _GRID if listed.readings.pipelining == "optimal" else [1.0, MAX_SIZE]
     return listed.named(names, probes) if names else listed.all(probes)
 
 
 def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[str]) -> list[Winner]:
+    """Compositions are searched at the interval edges, where a choice not yet known would show if it won anywhere."""
     best = min(one.rank_class for one in everything)
     known = {_key(one): one for one in everything if one.rank_class == best}
     if listed.readings.pipelining == "optimal":
-        return _sampled(list(known.values()))
+        return _winners(_sampled(known), known)
     benches = listed.benches(names)
     while True:
-        found = _envelope(list(known.values()))
-        more = _fastest_at([winner.from_bytes for winner in found], benches)
-        new = {key: one for key, one in more.items() if key not in known and one.rank_class == best}
+        found = _winners(_envelope(known), known)
+        more = (bench.fastest(winner.from_bytes) for bench in benches for winner in found)
+        new = {_key(one): one for one in more if _key(one) not in known and one.rank_class == best}
         if not new:
             return found
         known |= new
@@ -199,45 +163,35 @@ def _key(costed: CostModel) -> tuple[str, str]:
     return costed.title, costed.protocol
 
 
-def _sampled(candidates: Sequence[CostModel]) -> list[Winner]:
+def _winners(cuts: Sequence[tuple[float, tuple[str, str]]], known: Mapping[tuple[str, str], CostModel]) -> list[Winner]:
+    ends = [*(start for start, _ in cuts[1:]), None]
+    return [
+        Winner(start, end, *key, spec=known[key].choice.spec, balance=known[key].balance)
+        for (start, key), end in zip(cuts, ends, strict=True)
+    ]
+
+
+def _sampled(known: Mapping[tuple[str, str], CostModel]) -> list[tuple[float, tuple[str, str]]]:
     def fastest(size: float) -> tuple[str, str]:
-        return _key(min(candidates, key=lambda costed: costed.seconds(size)))
+        return min(known, key=lambda key: known[key].seconds(size))
 
-    known = {_key(one): one for one in candidates}
-    winners = [_winner(1.0, None, known[fastest(1.0)])]
+    cuts = [(1.0, fastest(1.0))]
     for low, high in pairwise(_GRID):
-        last = (winners[-1].algorithm, winners[-1].protocol)
-        if fastest(high) != last:
-            border = _bisected(low, high, fastest, last)
-            winners[-1] = winners[-1]._replace(to_bytes=border)
-            winners.append(_winner(border, None, known[fastest(high)]))
-    return winners
+        if fastest(high) != cuts[-1][1]:
+            cuts.append((_bisected(low, high, fastest, cuts[-1][1]), fastest(high)))
+    return cuts
 
 
-def _fastest_at(sizes: Sequence[float], benches: Sequence[HierarchicalCandidates]) -> dict[tuple[str, str], CostModel]:
-    return {_key(costed): costed for bench in benches for size in sizes for costed in [bench.fastest(size)]}
-
-
-def _envelope(candidates: Sequence[CostModel]) -> list[Winner]:
+def _envelope(known: Mapping[tuple[str, str], CostModel]) -> list[tuple[float, tuple[str, str]]]:
     """The lower envelope from 1 byte on, piece by piece, with neighbouring intervals of one winner joined."""
-    known = {_key(one): one for one in candidates}
-    starts = sorted({max(1.0, start) for one in candidates for start, _ in one.pieces})
+    starts = sorted({max(1.0, start) for one in known.values() for start, _ in one.pieces})
     cuts: list[tuple[float, tuple[str, str]]] = []
     for start, end in pairwise([*starts, MAX_SIZE]):
-        within = {key: _from(one.pieces, start) for key, one in known.items()}
+        within = {key: next(line for at, line in reversed(one.pieces) if at <= start) for key, one in known.items()}
         for cut in lower_envelope(within, start, end):
             if not cuts or cut[1] != cuts[-1][1]:
                 cuts.append(cut)
-    ends = [*(start for start, _ in cuts[1:]), None]
-    return [_winner(start, end, known[key]) for (start, key), end in zip(cuts, ends, strict=True)]
-
-
-def _from(pieces: Pieces, start: float) -> Curve:
-    return next(line for begins, line in reversed(pieces) if begins <= start)
-
-
-def _winner(start: float, end: float | None, one: CostModel) -> Winner:
-    return Winner(start, end, one.title, one.protocol, one.choice.spec, one.balance)
+    return cuts
 
 
 def lower_envelope(curves: Mapping[Key, Curve], start: float, end: float = MAX_SIZE) -> list[tuple[float, Key]]:

@@ -12,7 +12,7 @@ X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a side has
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -44,19 +44,6 @@ class Cut(NamedTuple):
     parts: int = 0
     total_Bps: Any = 0.0
     computes: bool = False
-
-
-class _PortRates(NamedTuple):
-    poorest: Any
-    richest: Any
-    mean: Any
-
-    def plus(self, other: _PortRates) -> _PortRates:
-        return _PortRates(*map(sum, zip(self, other, strict=True)))
-
-
-_NONE = _PortRates(0.0, 0.0, 0.0)
-_COMPUTE = frozenset({"reduce", "multicast"})
 
 
 class CutBound:
@@ -116,14 +103,17 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
 def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
     """Single ranks, the domains of each tier, its leaves, and halves of its lattices."""
     rates = [_rate(span, primitive) for span in placed.spans]
-    own = [_port_rates(span, rate) for span, rate in zip(placed.spans, rates, strict=True)]
-    for index, span in enumerate(placed.spans):
-        beyond = _sum(own[index + 1 :])
-        computes = any(_COMPUTE & capabilities_of(one.tier).operations for one in placed.spans[index:])
-        yield _domains(placed, index, own[index].plus(beyond), computes=computes)
+    own = [[rate * count for count in _ports(span)] for span, rate in zip(placed.spans, rates, strict=True)]
+    for index, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
+        outside = [sum(wires) for wires in zip(*own[index + 1 :], strict=True)] or [0.0, 0.0, 0.0]
+        poorest, richest, mean = (here + there for here, there in zip(own[index], outside, strict=True))
+        computes = any({"reduce", "multicast"} & capabilities_of(one.tier).operations for one in placed.spans[index:])
+        inside = span.ranks_inside
+        sides = (Side(inside, inside * poorest), Side(inside, inside * richest))
+        yield Cut(sides, placed.ranks // inside, placed.ranks * mean, computes)
         if readings.placement == "packed":
-            yield from _leaves(placed, index, rates[index], beyond.richest, computes=computes)
-        yield from _halves(span, rates[index], beyond.richest)
+            yield from _leaves(placed, span, rate, outside[1], computes=computes)
+        yield from _halves(span, rate, outside[1])
 
 
 def _rate(span: Span, primitive: Primitive) -> Any:
@@ -134,30 +124,23 @@ def _rate(span: Span, primitive: Primitive) -> Any:
     return largest(*rates) * tier.ports
 
 
-def _sum(wires: Sequence[_PortRates]) -> _PortRates:
-    total = _NONE
-    for one in wires:
-        total = total.plus(one)
-    return total
-
-
-def _port_rates(span: Span, rate: Any) -> _PortRates:
+def _ports(span: Span) -> tuple[float, float, float]:
+    """Ports or links of the member with the fewest, with the most, and of all on average."""
     kind = capabilities_of(span.tier)
     match kind.joined_by:
         case "switches" | "tiers":
-            counts = (1.0, 1.0, 1.0)
+            return 1.0, 1.0, 1.0
         case "pair_links":
-            counts = (span.endpoints - 1.0,) * 3
+            return (span.endpoints - 1.0,) * 3
         case "neighbour_links":
             axes = _axes(span)
-            counts = (
+            return (
                 float(sum(2 if one.is_ring else 1 for one in axes)),
                 float(sum(min(one.size - 1, 2) for one in axes)),
                 sum(2.0 if one.is_ring else 2 * (one.size - 1) / one.size for one in axes),
             )
         case _:
             assert_never(kind.joined_by)
-    return _PortRates(*(rate * count for count in counts))
 
 
 def _axes(span: Span) -> list[Axis]:
@@ -165,25 +148,17 @@ def _axes(span: Span) -> list[Axis]:
     return [axis for axis in capabilities_of(span.tier).part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
 
 
-def _domains(placed: PlacedGroup, index: int, out: _PortRates, *, computes: bool) -> Cut:
-    inside = placed.spans[index].ranks_inside
-    sides = tuple(Side(inside, inside * one) for one in (out.poorest, out.richest))
-    return Cut(sides, placed.ranks // inside, placed.ranks * out.mean, computes)
-
-
-def _leaves(placed: PlacedGroup, index: int, rate: Any, beyond: Any, *, computes: bool) -> Iterator[Cut]:
+def _leaves(placed: PlacedGroup, span: Span, rate: Any, beyond: Any, *, computes: bool) -> Iterator[Cut]:
     """The domains of each Clos level: g endpoints share uplinks of g ports over s, but never send faster than their ports.
 
     The last domain may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
-    span = placed.spans[index]
-    classes, occupancy = capabilities_of(span.tier).classes, span.occupancy
-    for below, above in pairwise(classes):
-        endpoints = occupancy.members(below.group)
+    for below, above in pairwise(capabilities_of(span.tier).classes):
+        endpoints = span.occupancy.members(below.group)
         if endpoints >= span.endpoints:
             return
         full, rest = divmod(span.endpoints, endpoints)
-        uplinks = endpoints * span.ranks_inside * occupancy.ports(below.group) * rate / above.oversubscription
+        uplinks = endpoints * span.ranks_inside * span.occupancy.ports(below.group) * rate / above.oversubscription
         sizes = [endpoints * span.ranks_inside, rest * span.ranks_inside]
         whole, last = (Side(ranks, least(ranks * rate, uplinks) + ranks * beyond) for ranks in sizes)
         copies = placed.ranks // (span.endpoints * span.ranks_inside)

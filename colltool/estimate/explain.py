@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import cleandoc
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import Composition, every_composition
 from colltool.algorithms.group import SEVERAL_TIERS, needs
-from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Choice, Status, every_algorithm, on_request, parse_choice
+from colltool.algorithms.registry import OTHER_NAMES, Algorithm, Status, every_algorithm, on_request, parse_choice
 from colltool.algorithms.rooted import most_partners
 from colltool.base.errors import ColltoolError, clipped, nearest, said
 from colltool.base.primitives import SIZE_MEANS, Primitive
@@ -17,7 +16,7 @@ from colltool.base.result import Result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import CannotRun, candidates_for
-from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
+from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import mode, price
 from colltool.estimate.results import Overrides
@@ -25,7 +24,6 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import cable_s, capabilities_of
 
 AnyRow = Algorithm | Composition
-
 NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
 
 
@@ -33,11 +31,7 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
             group: AnyGroup = None, readings: Readings | None = None) -> Explanation:  # fmt: skip
     """Explain an algorithm for one primitive, or for all that it computes; priced if ``fabric`` and ``size`` are given.
 
-    Args:
-        name: as ``--algorithm`` takes it; the price is of exactly this choice.
-
-    Raises:
-        ColltoolError: unknown algorithm, a primitive it does not compute, or a group or size that cannot be priced.
+    ``name`` is as ``--algorithm`` takes it; the price is of exactly this choice.
     """
     base = parse_choice(name).base
     everything: list[AnyRow] = [*every_algorithm(), *every_composition(), *on_request()]
@@ -58,6 +52,11 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
     if all(entry.row is None for entry in priced):
         raise ColltoolError(f"{name} cannot run here: {priced[0].reason}", fix="price lists what can")
     placed = place(fabric, group)
+    cables = []
+    for span in placed.spans:
+        _, reach = tier_group(span, reading, scale_out=False)
+        met = capabilities_of(span.tier).classes[: len(reach.used) if not reach.scattered else None]
+        cables += [CableDelay(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m)) for one in met if one.cable_m]
     return Explanation(
         algorithm=base,
         entries=tuple(priced),
@@ -66,17 +65,9 @@ def explain(name: str, primitive: Primitive | None = None, fabric: Fabric | None
         bytes=size,
         mode=mode(reading),
         overrides=fabric.overrides,
-        cables=tuple(_cables(placed, reading)),
+        cables=tuple(cables),
         readings=reading,
     )
-
-
-def _cables(placed: PlacedGroup, readings: Readings) -> Iterator[CableDelay]:
-    for span in placed.spans:
-        _, reach = tier_group(span, readings, scale_out=False)
-        for one in capabilities_of(span.tier).classes[: len(reach.used) if not reach.scattered else None]:
-            if one.cable_m:
-                yield CableDelay(span.tier.name, one.name, one.cable_m, cable_s(one.cable_m))
 
 
 def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup, readings: Readings) -> AlgorithmExplanation:
@@ -89,58 +80,36 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
     run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
-    return _words(row, found)._replace(balance=run.balance, partners=_partners(row, run.choice, place(fabric, group), readings))
-
-
-def _partners(row: AnyRow, choice: Choice, placed: PlacedGroup, readings: Readings) -> int | None:
-    """How many others a rank exchanges with; None for a composition, whose phases differ."""
-    if isinstance(row, Composition):
-        return None
-    seen = row.on(flat_group(placed, readings)[0], choice)
-    return most_partners(row.schedule(seen), seen)
+    partners = None
+    if isinstance(row, Algorithm):  # the phases of a composition differ
+        seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
+        partners = most_partners(row.schedule(seen), seen)
+    return _words(row, found)._replace(balance=run.balance, partners=partners)
 
 
 def _words(row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = "") -> AlgorithmExplanation:
-    if isinstance(row, Composition):
-        doc, runs_on, note = row.steps.__doc__, needs(SEVERAL_TIERS), ""
-        requires: tuple[str, ...] = ()
-        status: Status = "shipped"
-        in_switch = False
-    else:
-        doc, runs_on, note = row.formula.__doc__, _runs_on(row), said(row.note)
-        status, in_switch = row.status, row.in_switch
-        requires = tuple(check.__doc__ or "" for check in row.requires)
-    title, text = _title_and_text(doc or NO_WORDS)
-    return AlgorithmExplanation(
+    doc = (row.steps if isinstance(row, Composition) else row.formula).__doc__ or NO_WORDS
+    title, *text = (part.replace("\n", " ") for part in cleandoc(doc).split("\n\n") if not part.startswith(">>>"))
+    words = AlgorithmExplanation(
         algorithm=row.name,
         primitive=row.primitive,
         title=title,
         formula=tuple(row.equation.split("\n")),
-        text=text,
+        text="\n\n".join(text),
         size_means=SIZE_MEANS[row.primitive],
-        runs_on=runs_on,
-        requires=requires,
-        status=status,
+        runs_on=needs(SEVERAL_TIERS),
         shipped_by=row.shipped_by,
         source=row.source,
-        note=note,
-        in_switch=in_switch,
         row=found,
         reason=reason,
     )
-
-
-def _runs_on(row: Algorithm) -> str:
-    over = row.topologies & SEVERAL_TIERS
-    if not over or over == row.topologies:
-        return needs(row.topologies)
-    return f"{needs(row.topologies)}; also over several tiers{'' if over == SEVERAL_TIERS else ', none of them a lattice'}"
-
-
-def _title_and_text(doc: str) -> tuple[str, str]:
-    """A docstring's first paragraph, and the others without the doctest."""
-    title, *rest = (part.replace("\n", " ") for part in cleandoc(doc).split("\n\n") if not part.startswith(">>>"))
-    return title, "\n\n".join(rest)
+    if isinstance(row, Composition):
+        return words
+    runs_on, over = needs(row.topologies), row.topologies & SEVERAL_TIERS
+    if over and over != row.topologies:
+        runs_on += f"; also over several tiers{'' if over == SEVERAL_TIERS else ', none of them a lattice'}"
+    requires = tuple(check.__doc__ or "" for check in row.requires)
+    return words._replace(runs_on=runs_on, requires=requires, status=row.status, note=said(row.note), in_switch=row.in_switch)
 
 
 class NcclEstimateParts(NamedTuple):
@@ -187,12 +156,12 @@ class AlgorithmExplanation(NamedTuple):
     text: str
     size_means: str
     runs_on: str
-    requires: tuple[str, ...]
-    status: Status
     shipped_by: tuple[str, ...]
     source: str
-    note: str
-    in_switch: bool
+    requires: tuple[str, ...] = ()
+    status: Status = "shipped"
+    note: str = ""
+    in_switch: bool = False
     row: AlgorithmEstimate | None = None
     reason: str = ""
     estimates: tuple[NcclEstimateParts, ...] = ()

@@ -1,26 +1,24 @@
-"""Which tiers a group spans: it fills them innermost first in whole domains; with a stride, every so many-th rank."""
+"""Which tiers a group spans, what formulas see of it on each, and the library that runs there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
 from typing import Any, TypeVar
 
-from colltool.algorithms.group import Group, Topology
+from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
-from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, TierShare, fill_tiers
+from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
 Kept = TypeVar("Kept")
-
 Seen = tuple[Group, PathClasses]
-
 """A group as formulas see it, and its distance classes."""
 
 
@@ -93,20 +91,6 @@ class PlacedGroup:
         return self.spans[0].tier.name != self.fabric.tiers[0].name
 
 
-def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False) -> PlacedGroup:
-    """Put a group on a fabric.
-
-    Args:
-        group: number of ranks (None: as many as fit the stride), or a spec that includes the other arguments.
-
-    Raises:
-        ColltoolError: the group does not fit; says which nearby ones do.
-    """
-    who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
-    plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
-    return _kept(SameFabric(fabric), who) if plain else _placed(fabric, who)
-
-
 class SameFabric:
     """A cache key by identity: equal fabrics are different keys."""
 
@@ -120,55 +104,44 @@ class SameFabric:
         return isinstance(other, SameFabric) and self.fabric is other.fabric
 
 
+def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False) -> PlacedGroup:
+    """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or a spec with the rest."""
+    who = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
+    plain = type(who.stride) is int and type(who.ranks) in (int, type(None))  # else it is refused in words
+    return (_kept if plain else _kept.__wrapped__)(SameFabric(fabric), who)
+
+
 @lru_cache(maxsize=64)
 def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
-    return _placed(where.fabric, who)
-
-
-def _placed(fabric: Fabric, who: GroupSpec) -> PlacedGroup:
+    fabric = where.fabric
     stops = fill_tiers(fabric, who)
-    spans, inside, members = [], 1, 1
+    spans, slices, inside, members = [], [], 1, 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):
+        kind = capabilities_of(tier)
+        rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
+        rails = 1 if inside % rails else rails
         if stop.members > 1:
-            occupancy = Occupancy(stop.stride, _beside(tier, inside, members, who), who.alone)
+            beside = 1  # siblings that are at work keep their ports
+            if who.alone and inside != members:
+                beside = max(1, inside // rails * min(members, rails // gcd(who.stride, rails)) // members)
             behind = members if who.alone or who.stride == 1 else inside
-            at_once = -(-behind // _rails(tier, inside)) * (1 if who.alone else stop.stride)
-            spans.append(Span(stop.tier, stop.members, members, occupancy, at_once))
+            at_once = -(-behind // rails) * (1 if who.alone else stop.stride)
+            spans.append(Span(stop.tier, stop.members, members, Occupancy(stop.stride, beside, who.alone), at_once))
+        axes = capabilities_of(stop.tier).part(stop.members, stop.stride)
+        slices += [(stop.tier.name, tuple(axis.size for axis in axes))] if axes else []
         inside *= tier.endpoints
         members *= stop.members
-    return PlacedGroup(fabric, _seats(who, members, stops), tuple(spans), fabric.launch_overhead)
-
-
-def _seats(who: GroupSpec, ranks: int, stops: Sequence[TierShare]) -> GroupPlacement:
-    axes = [(stop.tier.name, capabilities_of(stop.tier).part(stop.members, stop.stride) or ()) for stop in stops]
-    slices = tuple((name, tuple(axis.size for axis in part)) for name, part in axes if part)
-    return GroupPlacement(ranks, who.stride, tuple(stop.members for stop in stops), who.alone, slices, who.in_order)
-
-
-def _beside(tier: Tier, inside: int, members: int, who: GroupSpec) -> int:
-    if inside == members or not who.alone:
-        return 1  # siblings that are at work keep their ports
-    rails = _rails(tier, inside)
-    used = min(members, rails // gcd(who.stride, rails))
-    return max(1, inside // rails * used // members)
-
-
-def _rails(tier: Tier, inside: int) -> int:
-    kind = capabilities_of(tier)
-    rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
-    return 1 if inside % rails else rails
+    per_domain = tuple(stop.members for stop in stops)
+    placement = GroupPlacement(members, who.stride, per_domain, who.alone, tuple(slices), who.in_order)
+    return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)
 
 
 def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
     """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes part."""
     key = (readings, scale_out, leaders)
-    if key not in span.seen:
-        span.seen[key] = _tier_group(span, readings, scale_out, span.ranks_inside if leaders else 1)
-    return span.seen[key]
-
-
-def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int) -> Seen:
-    tier, kind = span.tier, capabilities_of(span.tier)
+    if key in span.seen:
+        return span.seen[key]
+    tier, kind, idle_nics = span.tier, capabilities_of(span.tier), span.ranks_inside if leaders else 1
     reach = tier_paths(tier, span.endpoints, readings, idle_nics, span.occupancy)
     hardware = reach.in_switch
     group = Group(
@@ -184,7 +157,7 @@ def _tier_group(span: Span, readings: Readings, scale_out: bool, idle_nics: int)
         posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
     )
-    return group, reach
+    return span.seen.setdefault(key, (group, reach))
 
 
 def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
@@ -194,14 +167,11 @@ def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
 
 def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     if len(placed.spans) == 1:
-        span = placed.spans[0]
-        return tier_group(span, readings, scale_out=placed.one_a_node)
+        return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
     tiers = tuple((span.tier, span.occupancy) for span in placed.spans)
-    lattice = any(capabilities_of(tier).axes for tier, _ in tiers)
-    topology: Topology = "lattice_tiers" if lattice else "tiers"
     group = Group(
         ranks=placed.ranks,
-        topology=topology,
+        topology="lattice_tiers" if any(capabilities_of(tier).axes for tier, _ in tiers) else "tiers",
         tree_beta=readings.tree_beta,
         posts_cost=all(tier.post is not None for tier, _ in tiers),
         one_port=readings.ports == "one",
@@ -222,11 +192,9 @@ def running_on(fabric: Fabric) -> Running | None:
     facts = fabric.library_facts
     if facts is None or facts.name == "all":
         return None
-    off: list[Feature] = []
+    off: list[Feature] = [] if facts.collnet else ["collnet"]
     if facts.nvls is False or (facts.gpu is not None and facts.gpu not in FROM_HOPPER):
         off.append("nvls")
-    if not facts.collnet:
-        off.append("collnet")
     return Running(facts.name, frozenset(off))
 
 

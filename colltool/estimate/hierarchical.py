@@ -1,4 +1,4 @@
-"""A composition laid out on a group: what each tier may run, the choices worth showing, and those that a library runs."""
+"""Compositions laid out on a group: what each tier may run, the choices worth showing, and those that a library runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from colltool.algorithms.composed import Composition, TierPhase, compositions, natural_order
+from colltool.algorithms.composed import NATURAL_ORDER, Composition, TierPhase, compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import NotRun, Running, ShippedAs, ships
 from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
@@ -25,7 +25,6 @@ from colltool.estimate.phase_costs import own_part, parts_of, share_notes, switc
 from colltool.estimate.placement import spoken
 
 MOST_COMBINATIONS = 20_000
-
 _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
 
 
@@ -36,8 +35,7 @@ class PlacedStep(NamedTuple):
     reach: PathClasses
 
 
-@dataclass(frozen=True, eq=False)
-class TierOption:
+class TierOption(NamedTuple):
     """An algorithm for one tier: its cost terms by phase, and a schedule (``own``) of these alone."""
 
     name: str
@@ -49,9 +47,7 @@ class TierOption:
 
 
 TierOptions = tuple[TierOption, ...]
-
 AtSizes = tuple[CostModel, Any]
-
 """A schedule, and a mask of the sizes it is shown at (True: all, or a single size)."""
 
 
@@ -78,34 +74,33 @@ class HierarchicalCandidates:
         return self.made.get(names) or self.made.setdefault(names, with_efficiency(self._costed(names, chosen), self.placed))
 
     def _costed(self, names: tuple[str, ...], chosen: TierOptions) -> CostModel:
-        parts: dict[int, tuple[CostTerm, ...]] = {}
-        for option in chosen:
-            parts |= option.parts
+        placed, primitive = self.placed, self.row.primitive
+        parts = {number: own for option in chosen for number, own in option.parts.items()}
         status = max((option.status for option in chosen), key=STATUSES.index)
         known = [one for one in self._shipped_as if all(_fitting(one, [(option,) for option in chosen]))]
-        own, phases, streaming = self._phases(known)
-        notes = (
-            *streaming,
-            *(note for option in chosen for note in option.notes),
-            *((_IN_CALLS,) if selectable(status) and not known and self._running is None else ()),
-        )
+        streamed = next((one for one in known if one.streams), None)
+        streams = streamed is not None and self.readings.phases == "auto"
+        phases: Phases = "pipelined" if streams else self.phases
+        usual = self.row.phases if streamed is None else "pipelined"
+        notes = [f"phases stream through all tiers at once, as in {streamed.by[0]}"] if streamed and streams else []
+        notes += [note for option in chosen for note in option.notes]
+        notes += [_IN_CALLS] if selectable(status) and not known and self._running is None else []
         return CostModel(
-            primitive=self.row.primitive,
-            ranks=self.placed.ranks,
+            primitive=primitive,
+            ranks=placed.ranks,
             choice=Choice(self.row.name, names),
-            variant=tuple(filter(None, (phases if phases != own else "", self.order))),
-            parts=tuple(part for index in sorted(parts) for part in parts[index])
-            + own_part(self.placed, self.row.primitive, self.row.name),
-            overhead_s=self.placed.overhead_s,
+            variant=tuple(filter(None, (phases if phases != usual else "", self.order))),
+            parts=(*(part for index in sorted(parts) for part in parts[index]), *own_part(placed, primitive, self.row.name)),
+            overhead_s=placed.overhead_s,
             phases=phases,
             composed=True,
             status=status,
             shipped_by=tuple(dict.fromkeys(name for one in known for name in one.by)) if selectable(status) else (),
             notes=tuple(dict.fromkeys(notes)),
             readings=self.readings,
-            protocol=self.placed.protocol,
+            protocol=placed.protocol,
             not_selected_reason=self._not_selected(known),
-            cut_bound=cut_bound_of(self.placed, self.row.primitive, self.readings),
+            cut_bound=cut_bound_of(placed, primitive, self.readings),
         )
 
     @cached_property
@@ -116,14 +111,6 @@ class HierarchicalCandidates:
     def _shipped_as(self) -> tuple[ShippedAs, ...]:
         lattice = any(one.group.axes for one in self.steps)
         return tuple(one for one in self.row.shipped_as if one.lattices or not lattice)
-
-    def _phases(self, known: Sequence[ShippedAs]) -> tuple[Phases, Phases, tuple[str, ...]]:
-        streamed = next((one for one in known if one.streams), None)
-        if streamed is None:
-            return self.row.phases, self.phases, ()
-        if self.readings.phases != "auto":
-            return "pipelined", self.phases, ()
-        return "pipelined", "pipelined", (f"phases stream through all tiers at once, as in {streamed.by[0]}",)
 
     def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
         """Why the user's library does not run a choice."""
@@ -142,7 +129,7 @@ class HierarchicalCandidates:
 
         One for each way in which the user's library runs the composition, if there is one.
         """
-        return [one for tiers in self._ways or [self._best] for one in self._winning(tiers, size)]
+        return [one for tiers in self._ways for one in self._winning(tiers, size)]
 
     def any_shown(self, size: Number) -> list[AtSizes]:
         """As :meth:`leading_shown`, but of any status, including references and hypothetical ones."""
@@ -150,12 +137,13 @@ class HierarchicalCandidates:
 
     @cached_property
     def _ways(self) -> list[tuple[TierOptions, ...]]:
-        running = self._running
-        if running is None:
-            return []
-        mine = [one for one in self._shipped_as if one.library == running.name and not self._off(one, running)]
-        found = [tuple(tuple(o for o in own if selectable(o.status)) for own in _fitting(one, self.options)) for one in mine]
-        return [tiers for tiers in found if all(tiers)]
+        running, found = self._running, []
+        for one in self._shipped_as if running else ():
+            if running and one.library == running.name and not self._off(one, running):
+                tiers = tuple(tuple(o for o in own if selectable(o.status)) for own in _fitting(one, self.options))
+                found += [tiers] * all(tiers)
+        best = max(min(STATUSES.index(option.status) for option in own) for own in self.options)
+        return found or [tuple(tuple(o for o in own if STATUSES.index(o.status) <= best) for own in self.options)]
 
     def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what replaces it there."""
@@ -165,19 +153,19 @@ class HierarchicalCandidates:
     def fastest(self, size: float) -> CostModel:
         return min((one for one, _ in self.leading_shown(size)), key=lambda costed: costed.seconds(size))
 
-    @cached_property
-    def _best(self) -> tuple[TierOptions, ...]:
-        ranks = [[STATUSES.index(option.status) for option in options] for options in self.options]
-        best = max(map(min, ranks))
-        return tuple(tuple(option for option in own if STATUSES.index(option.status) <= best) for own in self.options)
-
     def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
         """Sequential phases are minimised tier by tier; pipelined ones over all combinations."""
         if self.phases == "pipelined":
-            return winning(self._combinations(options), lambda costed: costed.seconds(size))
-        each = ([one for one, _ in winning(own, lambda option: option.own.seconds(size))] for own in options)
-        in_turn = [self.costed(chosen) for chosen in product(*each)]
-        return winning([*in_turn, *self._streaming(options)], lambda costed: costed.seconds(size))
+            count = prod(map(len, options))
+            if count > MOST_COMBINATIONS:
+                what = f"{count} combinations of algorithms over {len(options)} tiers are too many to stream through"
+                fix = f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}"
+                raise ColltoolError(what, argument="phases", fix=fix)
+            found = [self.costed(chosen) for chosen in product(*options)]
+        else:
+            each = ([one for one, _ in winning(own, lambda option: option.own.seconds(size))] for own in options)
+            found = [*(self.costed(chosen) for chosen in product(*each)), *self._streaming(options)]
+        return winning(found, lambda costed: costed.seconds(size))
 
     def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
         """Choices that a library streams although the rest is sequential; cached by the identity of ``options``."""
@@ -186,45 +174,23 @@ class HierarchicalCandidates:
             self.streams[id(options)] = tuple(self.costed(c) for one in rules for c in product(*_fitting(one, options)))
         return self.streams[id(options)]
 
-    def _combinations(self, options: Sequence[TierOptions]) -> list[CostModel]:
-        count = prod(map(len, options))
-        if count > MOST_COMBINATIONS:
-            what = f"{count} combinations of algorithms over {len(options)} tiers are too many to stream through"
-            fix = f"take {given('phases', 'sequential')}, or fix one with {given('algorithms')}"
-            raise ColltoolError(what, argument="phases", fix=fix)
-        return [self.costed(chosen) for chosen in product(*options)]
-
     def named(self, names: Sequence[str]) -> CostModel:
-        """The schedule of one named algorithm per spanned tier, innermost first.
-
-        Raises:
-            ColltoolError: not one name per tier, an unknown name, or one that cannot run there.
-        """
+        """The schedule of one named algorithm per spanned tier, innermost first."""
         tiers = [span.tier.name for span in self.placed.spans]
         if len(names) != len(tiers):
             typed = clipped(Choice(self.row.name, tuple(names)).spec)
             what = f"'{typed}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
             raise ColltoolError(what, argument="algorithms", fix=f"give one for each of {', '.join(tiers)}, innermost first")
         chosen = []
-        for tier, name, options in zip(range(len(tiers)), names, self.options, strict=True):
+        for tier, (name, options) in enumerate(zip(names, self.options, strict=True)):
             by_name = {option.name: option for option in options}
             if name not in by_name:
-                raise self._cannot(tier, name, tiers[tier], list(by_name))
+                mine = [one for one in self.steps if one.step.tier == tier]
+                row = find(mine[0].step.primitive, name)
+                what = f"{name} cannot run on {tiers[tier]}: {next(filter(None, (_why_not(row, one) for one in mine)))}"
+                raise ColltoolError(what, argument="algorithms", fix=f"can run there: {', '.join(by_name)}")
             chosen.append(by_name[name])
         return self.costed(tuple(chosen))
-
-    def _cannot(self, tier: int, name: str, tier_name: str, feasible: list[str]) -> ColltoolError:
-        mine = [one for one in self.steps if one.step.tier == tier]
-        row = find(mine[0].step.primitive, name)
-        reasons = (why_not(row, one) for one in mine)
-        what = f"{name} cannot run on {tier_name}: {next(filter(None, reasons))}"
-        return ColltoolError(what, argument="algorithms", fix=f"can run there: {', '.join(feasible)}")
-
-
-def why_not(row: Algorithm, laid: PlacedStep) -> str | None:
-    """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
-    partner = counterpart(row, laid.step.primitive)
-    return partner.why_not(laid.group) if partner else f"{row.name} has no way back"
 
 
 def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
@@ -234,14 +200,21 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
     return row_of(primitive, row.mirror if primitive is AG else row.name)
 
 
+def _why_not(row: Algorithm, laid: PlacedStep) -> str | None:
+    """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
+    partner = counterpart(row, laid.step.primitive)
+    return partner.why_not(laid.group) if partner else f"{row.name} has no way back"
+
+
 def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
-    last = len(options) - 1
-    return [tuple(option for option in own if _has(one, option, outermost=at == last)) for at, own in enumerate(options)]
+    """The options that are part of a library's composition, tier by tier."""
 
+    def has(option: TierOption, names: frozenset[str]) -> bool:
+        return option.name in names if names else ships(one.library, option.shipped_by)
 
-def _has(one: ShippedAs, option: TierOption, *, outermost: bool) -> bool:
-    names = one.outer if outermost else one.inner
-    return option.name in names if names else ships(one.library, option.shipped_by)
+    *inner, outer = options
+    wanted = [*((own, one.inner) for own in inner), (outer, one.outer)]
+    return [tuple(option for option in own if has(option, names)) for own, names in wanted]
 
 
 def hierarchical_candidates(
@@ -252,13 +225,13 @@ def hierarchical_candidates(
     ``listed``: if an inner tier lists what its library runs, its phases run only that.
     """
     benches = []
-    for row in compositions(primitive):
+    for row in compositions(primitive) if len(placed.spans) > 1 else ():
         if only is not None and row.name != only:
             continue
         wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
             wanted = ["sequential", "pipelined"]
-        benches += [bench for phases in wanted if (bench := _workbench(placed, row, readings, phases, listed)) is not None]
+        benches += [bench for phases in wanted if (bench := _laid_out(placed, row, readings, phases, listed)) is not None]
     return benches
 
 
@@ -270,12 +243,10 @@ def why_not_composed(placed: PlacedGroup) -> str:
     return "a tier has no algorithm for its phase"
 
 
-def _workbench(
+def _laid_out(
     placed: PlacedGroup, row: Composition, readings: Readings, phases: Phases, listed: bool
 ) -> HierarchicalCandidates | None:
-    if len(placed.spans) < 2:
-        return None
-    natural = natural_order(row.primitive)
+    natural = NATURAL_ORDER.get(row.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
     laid = []
     for index, step in enumerate(row.steps(placed.sizes, order)):
@@ -283,7 +254,7 @@ def _workbench(
         group, reach = tier_group(placed.spans[step.tier], readings, scale_out=outside, leaders=step.leaders)
         # a bandwidth that switches have for a whole collective is none of its phases'
         laid.append(PlacedStep(index, step, group, reach if step.primitive is row.primitive else reach.in_a_phase))
-    options = []
+    options: list[TierOptions] = []
     for tier in range(len(placed.spans)):
         mine = [one for one in laid if one.step.tier == tier]
         only = _runs(placed, row.primitive, mine[0].step) if listed else None
@@ -314,18 +285,18 @@ def _options(
 ) -> Iterator[TierOption]:
     """Every algorithm that can run all phases of a tier; an all-gather mirrors its reduce-scatter."""
     for row in algorithms(laid[0].step.primitive):
-        serving = [(one, counterpart(row, one.step.primitive)) for one in laid]
-        if (only and row.name not in only) or any(why_not(row, one) for one in laid):
+        if (only and row.name not in only) or any(_why_not(row, one) for one in laid):
             continue
         parts: dict[int, tuple[CostTerm, ...]] = {}
         notes: list[str] = []
         statuses: list[Status] = []
-        for one, partner in serving:
+        for one in laid:
+            partner = counterpart(row, one.step.primitive)
             assert partner is not None  # or it had no way back
             own = parts[one.number] = parts_of(partner, one.group, one.reach, readings, one.step.payload)
             notes += partner.notes_on(one.group) + share_notes(own) + switch_notes(one.reach, own)
             statuses.append(partner.status_on(one.group))
         every = tuple(part for chunk in parts.values() for part in chunk)
-        alone = CostModel(every[0].primitive, placed.ranks, every, readings, composed=True)
+        alone = CostModel(every[0].primitive, placed.ranks, every, readings, Choice(row.name), composed=True)
         status = max(statuses, key=STATUSES.index)
         yield TierOption(row.name, parts, own=alone, status=status, shipped_by=row.shipped_by, notes=tuple(notes))

@@ -50,16 +50,15 @@ def link_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[Lin
         case Ring() as route:
             if route.via in ("outermost", "innermost"):
                 return [_at(_edge_level(reach, route.via), terms.n_alpha, terms.n_beta, reach, everybody)]
-            lanes = _lanes(reach.hops, reach, route, readings)
-            one = _blend(lanes, terms.n_alpha, terms.n_beta, worst=readings.ring_alpha == "worst")
-            return [_scaled(one, _links_at_work(route, reach))]
+            return [_walk(reach.hops, terms, reach, route, readings, worst=readings.ring_alpha == "worst")]
         case Chain() as route:  # an open ring: of the farthest class it crosses one edge less than a closed one
             *near, (far, hops) = reach.hops
-            counts = [*near, (far, hops - 1)] if hops > 1 else near
-            one = _blend(_lanes(counts, reach, route, readings), terms.n_alpha, terms.n_beta)
-            return [_scaled(one, _links_at_work(route, reach))]
-        case Trees() as route:
-            return [_trees(route, terms, reach)]
+            return [_walk([*near, (far, hops - 1)] if hops > 1 else near, terms, reach, route, readings)]
+        case Trees() as route:  # α along the path from leaf to root; bandwidth of the slowest class
+            flows, heights = tree_flows(terms, reach.ranks, route), range(log2_ceil(reach.ranks))
+            lanes = [(_slowest(reach.met(1 << k, reach.block(2 << k)), 0, 0, reach, flows), 1) for k in heights]
+            edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]  # a level has half the edges of the one below
+            return [_blend(lanes, terms.n_alpha, terms.n_beta)._replace(energy=mean_energy(edges))]
         case Rounds() as route:
             return _rounds(route, reach)
         case Peers() as route:
@@ -127,11 +126,6 @@ def _scaled(one: LinkCost, share: float) -> LinkCost:
     return one if one.energy is None else one._replace(energy=one.energy * share)
 
 
-def _links_at_work(route: Ring | Chain, reach: PathClasses) -> float:
-    """Over all links of a full mesh n_β is one link's; a rank's others carry as much."""
-    return reach.ranks - 1 if route.via == "links" else 1
-
-
 def _blend(costs: Sequence[tuple[LinkCost, float]], n_alpha: float, n_beta: float, *, worst: bool = False) -> LinkCost:
     """Messages over several classes at once, weighted: the mean (or worst) α, the lowest bandwidth."""
     slowest = pick([c for c, _ in costs], lambda c: c.effective_Bps)
@@ -152,10 +146,9 @@ def _blend(costs: Sequence[tuple[LinkCost, float]], n_alpha: float, n_beta: floa
     )
 
 
-def _lanes(
-    hops: Sequence[tuple[PathClass, int]], reach: PathClasses, route: Ring | Chain, readings: Readings
-) -> list[tuple[LinkCost, float]]:
-    """What a walk from rank to rank pays on each level, with its hops there.
+def _walk(hops: Sequence[tuple[PathClass, int]], terms: Terms, reach: PathClasses, route: Ring | Chain, readings: Readings,
+          *, worst: bool = False) -> LinkCost:  # fmt: skip
+    """A walk from rank to rank with so many hops in each class.
 
     Over rails as many walks run at once as a domain has NICs. Outside, each has its own NIC. Inside, dedicated links give each
     its own path (paths through all ranks, one from each, share a full mesh evenly); otherwise all share one port.
@@ -167,7 +160,8 @@ def _lanes(
         lane = _at(level, 0, 0, reach, at_most(nics))
         apart = nics if level.tier != inner or (level.dedicated and readings.ports == "all") else 1
         lanes.append((lane._replace(bandwidth_Bps=lane.bandwidth_Bps * apart), count))
-    return lanes
+    # over all links of a full mesh n_β is one link's; a rank's others carry as much
+    return _scaled(_blend(lanes, terms.n_alpha, terms.n_beta, worst=worst), reach.ranks - 1 if route.via == "links" else 1)
 
 
 def _edge_level(reach: PathClasses, via: str) -> PathClass:
@@ -175,43 +169,27 @@ def _edge_level(reach: PathClasses, via: str) -> PathClass:
     return reach.levels[-1] if via == "outermost" else [level for level in reach.levels if level.tier == inner][-1]
 
 
-def _trees(route: Trees, terms: Terms, reach: PathClasses) -> LinkCost:
-    """α along the path from leaf to root; bandwidth of the slowest class, with the trees' own edges as flows."""
-    flows = tree_flows(terms, reach.ranks, route)
-    lanes = [(_slowest(reach.met(1 << k, reach.block(2 << k)), 0, 0, reach, flows), 1) for k in range(log2_ceil(reach.ranks))]
-    edges = [(lane.energy, 0.5**k) for k, (lane, _) in enumerate(lanes)]  # every level has half the edges of the one below
-    return _blend(lanes, terms.n_alpha, terms.n_beta)._replace(energy=mean_energy(edges))
-
-
 def _rounds(route: Rounds, reach: PathClasses) -> list[LinkCost]:
     """Every round pays its slowest pair; neighbouring rounds that cost the same are merged."""
     costs = []
     for stride, load in route.steps:
-        level = reach.top() if route.partner == "shift" else _met(stride, route.folded, reach)
+        # folded pairs are twice as far apart, and shift the blocks of all others
+        straddles = route.partner == "shift" or route.folded % (2 * stride)
+        level = reach.top() if straddles else reach.block(4 * stride if route.folded else 2 * stride)
         swapped = at_most(2 * stride) if route.folded else everybody
         flows = {"xor": swapped, "shift": leaving(stride, reach.ranks), "fanout": one_alone}[route.partner]
         apart = min(stride, reach.ranks - stride) if route.partner == "shift" else stride
         one = _slowest(reach.met(apart, level), 1, load, reach, flows)
-        match route.partner:
-            case "shift":
-                one = one._replace(energy=_shift_energy(stride, reach))
-            case "fanout":  # one in every block of 2·stride ranks sends
-                one = _scaled(one, 1 / (2 * stride))
-            case "xor":
-                pass
+        if route.partner == "shift":
+            one = one._replace(energy=_shift_energy(apart, reach))
+        elif route.partner == "fanout":  # one in every block of 2·stride ranks sends
+            one = _scaled(one, 1 / (2 * stride))
         costs.append(one)
     merged = []
     for _, run in groupby(costs, key=lambda c: (c.tier, c.level, Same(c.eta_beta), Same(c.alpha_s), c.energy)):
         alike = list(run)
         merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
     return merged
-
-
-def _met(stride: int, folded: int, reach: PathClasses) -> PathClass:
-    """Where partners at a stride meet. Folded pairs are twice as far apart, and shift the blocks of all others."""
-    if folded % (2 * stride):
-        return reach.top()
-    return reach.block(4 * stride if folded else 2 * stride)
 
 
 def _peers(route: Peers, terms: Terms, reach: PathClasses) -> list[LinkCost]:
@@ -224,14 +202,11 @@ def _peers(route: Peers, terms: Terms, reach: PathClasses) -> list[LinkCost]:
     slowest = first_by([sum(c.n_beta / c.effective_Bps for c in seen) for seen in views], most=True)
     farthest = first_by([sum(c.n_alpha * c.alpha_s for c in seen) for seen in views], most=True)
     met = [{(c.tier, c.level): c for c in seen} for seen in views]
-    places = dict.fromkeys(place for seen in met for place in seen)
+    anybody = {place: c for seen in reversed(met) for place, c in seen.items()}
     costs = []
-    for place in places:
-        somebody = next(seen[place] for seen in met if place in seen)
-        absent = somebody._replace(n_alpha=0, n_beta=0)
-        mine = [seen.get(place, absent) for seen in met]
-        messages = taken(farthest, [c.n_alpha for c in mine])
-        carried = record_at(slowest, mine)
+    for place in dict.fromkeys(place for seen in met for place in seen):
+        mine = [seen.get(place, anybody[place]._replace(n_alpha=0, n_beta=0)) for seen in met]
+        messages, carried = taken(farthest, [c.n_alpha for c in mine]), record_at(slowest, mine)
         if anywhere(messages + carried.n_beta > 0):
             costs.append(carried._replace(n_alpha=messages))
     return costs
@@ -264,10 +239,9 @@ def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
     return sum(known) / sum(part for _, part in parts) if known else None
 
 
-def _shift_energy(stride: int, reach: PathClasses) -> float | None:
-    """J per bit if every rank sends ``stride`` further: min(stride, span) messages leave each domain."""
-    far, parts = min(stride, reach.ranks - stride), []
-    left = 1.0
+def _shift_energy(far: int, reach: PathClasses) -> float | None:
+    """J per bit if every rank sends to one ``far`` away: min(far, span) messages leave each domain."""
+    parts, left = [], 1.0
     for level in reach.used:
         beyond = min(1.0, far / level.span) if level.span < reach.ranks else 0.0
         parts.append((level.energy, left - beyond))

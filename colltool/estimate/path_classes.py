@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from colltool.algorithms.lattice import busiest_link
@@ -46,12 +46,7 @@ def leaving(stride: int, ranks: int) -> Flows:
 
 def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
     """Edges leaving a domain, half a payload each, in units of full flows of n_β·M."""
-
-    def edges(domain: int) -> float:
-        halves = edges_leaving(ranks, domain, both_ways=route.both_ways)
-        return min(max(halves / 2 / terms.n_beta, 1e-9), domain)
-
-    return edges
+    return lambda domain: min(max(edges_leaving(ranks, domain, both_ways=route.both_ways) / 2 / terms.n_beta, 1e-9), domain)
 
 
 class Boundary(NamedTuple):
@@ -72,8 +67,7 @@ class PathClass(NamedTuple):
         eta_alpha: >= 1.
         bandwidth_Bps: of an endpoint's parallel ports, or of one link, without η.
         eta_beta: in (0, 1].
-        boundaries: uplinks that a message of this class crosses inside its tier.
-        thinned: the oversubscribed ones.
+        boundaries: uplinks that a message of this class crosses inside its tier; ``thinned``: the oversubscribed ones.
         dedicated: every pair has a link of its own.
         energy: J per bit (if one rank sends for several, its share); None if the tier states none.
         cable_s: the cables' part of α.
@@ -98,9 +92,7 @@ class PathClass(NamedTuple):
 
     def share(self, flows: Flows) -> Any:
         """min(1, g/(s·f)) over the boundaries crossed, with f = ``flows(g)`` messages leaving each domain of g at once."""
-        if not self.thinned:
-            return 1.0
-        return least(1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned))
+        return least(1.0, *(b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned)) if self.thinned else 1.0
 
 
 class PeerView(NamedTuple):
@@ -147,8 +139,7 @@ class PathClasses:
 
     @cached_property
     def used(self) -> tuple[PathClass, ...]:
-        top = next(number for number, level in enumerate(self.levels) if level.span >= self.ranks)
-        return self.levels[: top + 1]
+        return self.levels[: 1 + next(number for number, level in enumerate(self.levels) if level.span >= self.ranks)]
 
     @cached_property
     def hops(self) -> tuple[tuple[PathClass, int], ...]:
@@ -162,10 +153,7 @@ class PathClasses:
 
     def block(self, size: int) -> PathClass:
         """The nearest class in which aligned blocks of that size never straddle domains."""
-        for level in self.used:
-            if level.span % size == 0:
-                return level
-        return self.used[-1]
+        return next((level for level in self.used if level.span % size == 0), self.used[-1])
 
     def met(self, apart: int, far: PathClass) -> tuple[PathClass, ...]:
         """The classes in which pairs so many ranks apart can meet, farthest first.
@@ -184,11 +172,8 @@ class PathClasses:
         return (first,) if first.peers == last.peers else (first, last)
 
     def _view(self, *, full: bool) -> PeerView:
-        counts, near = [], 1
-        for level in self.peer_levels:
-            inside = self._own_domain(level.span, full=full)
-            counts.append((level, inside - near))
-            near = inside
+        inside = [1, *(self._own_domain(level.span, full=full) for level in self.peer_levels)]
+        counts = ((level, far - near) for level, (near, far) in zip(self.peer_levels, pairwise(inside), strict=True))
         return PeerView(tuple((level, n) for level, n in counts if n), partial(self._own_domain, full=full))
 
     def _own_domain(self, span: int, *, full: bool) -> int:
@@ -206,28 +191,24 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupan
     Sibling groups send at the same time over their own ports, so uplinks are divided among groups by members.
     """
     kind = capabilities_of(tier)
-    eta_alpha, eta_beta = (1.0, 1.0) if readings.ideal else (tier.eta.alpha, tier.eta.beta)
-    bandwidth, dedicated = tier.bandwidth * tier.ports, kind.joined_by == "pair_links"
     levels: list[PathClass] = []
     boundaries: tuple[Boundary, ...] = ()
-    beyond = 1
-    for one in kind.classes:
-        if levels:
+    for beyond, one in zip((None, *kind.classes), kind.classes, strict=False):
+        if beyond:
             below = levels[-1].span
-            boundaries += (Boundary(below, below * nics * occupancy.ports(beyond), one.oversubscription),)
-        beyond = one.group
+            boundaries += (Boundary(below, below * nics * occupancy.ports(beyond.group), one.oversubscription),)
         levels.append(
             PathClass(
                 tier=tier.name,
                 name=one.name,
                 span=occupancy.members(one.group) * inside,
                 alpha_s=one.alpha_s,
-                eta_alpha=eta_alpha,
-                bandwidth_Bps=bandwidth,
-                eta_beta=eta_beta,
+                eta_alpha=1.0 if readings.ideal else tier.eta.alpha,
+                bandwidth_Bps=tier.bandwidth * tier.ports,
+                eta_beta=1.0 if readings.ideal else tier.eta.beta,
                 boundaries=boundaries,
                 thinned=tuple(boundary for boundary in boundaries if anywhere(boundary.oversubscription > 1)),
-                dedicated=dedicated,
+                dedicated=kind.joined_by == "pair_links",
                 energy=None if tier.energy is None else tier.energy / nics,
                 cable_s=cable_s(one.cable_m),
                 post_s=tier.post or 0.0,
@@ -236,29 +217,18 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupan
     return tuple(levels)
 
 
-def _placed(levels: tuple[PathClass, ...], readings: Readings) -> tuple[PathClass, ...]:
-    return levels[-1:] if readings.placement == "scattered" else levels
-
-
 def tier_paths(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, occupancy: Occupancy = PACKED) -> PathClasses:
-    """The classes of a group on one tier, counted in its own endpoints."""
-    levels = _tier_levels(tier, 1, readings, idle_nics, occupancy)
-    scattered = readings.placement == "scattered"
-    hardware = _in_switch(tier, levels, ranks, readings, occupancy)
-    return PathClasses(ranks, _placed(levels, readings), levels, scattered, in_switch=hardware)
+    """The classes of a group on one tier, counted in its own endpoints.
 
-
-def _in_switch(
-    tier: Tier, levels: tuple[PathClass, ...], ranks: int, readings: Readings, occupancy: Occupancy
-) -> InSwitch | None:
-    """The aggregation tree is no taller than the levels that the group spans, nor than the switches' limit.
-
-    A tier of one class has as many levels as its sizing requires. Each switch pass has its part of the longest cable.
+    The aggregation tree of its switches is no taller than the levels that the group spans, nor than the switches' limit. A tier
+    of one class has as many levels as its sizing requires. Each switch pass has its part of the longest cable.
     """
-    kind, scattered = capabilities_of(tier), readings.placement == "scattered"
+    levels, scattered = _tier_levels(tier, 1, readings, idle_nics, occupancy), readings.placement == "scattered"
+    kind = capabilities_of(tier)
     spec, block = kind.in_network, kind.sizing
+    found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered)
     if spec is None:
-        return None
+        return found
     spanned = len(levels) if scattered else 1 + next(i for i, level in enumerate(levels) if level.span >= ranks)
     if len(levels) > 1:
         height = min(spec.levels or spanned, spanned)
@@ -268,24 +238,24 @@ def _in_switch(
         endpoints = tier.endpoints if scattered else min(ranks * occupancy.stride, tier.endpoints)
         height = levels_under(tier.endpoints, block.rails, block.nics_per_rail, block.radix, endpoints)
     alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)  # up and down again
-    return InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits)
+    return replace(found, in_switch=InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits))
 
 
 def flat_paths(tiers: Sequence[tuple[Tier, Occupancy]], ranks: int, readings: Readings) -> PathClasses:
     placed: list[PathClass] = []
     counted: list[PathClass] = []
-    inside = 1
+    inside, scattered = 1, readings.placement == "scattered"
     for tier, occupancy in tiers:
         unit = inside
         inside *= occupancy.members(tier.endpoints)
         levels = _tier_levels(tier, unit, readings, 1, occupancy)
         if tier is not tiers[-1][0]:  # its switches may join more endpoints than a domain has
             levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)
-        placed += _placed(levels, readings)
+        placed += levels[-1:] if scattered else levels
         counted += levels
     tier, occupancy = tiers[-1]
     endpoints = ranks // unit
     axes = capabilities_of(tier).part(endpoints, occupancy.stride) or ()
     crowd = max([1.0, *(busiest_link(axis) * endpoints / (endpoints - 1) for axis in axes)])
     placed[-1] = placed[-1]._replace(crowd=crowd)
-    return PathClasses(ranks, tuple(placed), tuple(counted), readings.placement == "scattered", unit)
+    return PathClasses(ranks, tuple(placed), tuple(counted), scattered, unit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import replace
 from math import inf, log2, sqrt
-from typing import NamedTuple
 
 from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import LIBRARIES
@@ -50,7 +49,7 @@ def cost_flat(
     found = CostModel(
         row.primitive,
         group.ranks,
-        parts,
+        parts if placed is None else parts + own_part(placed, row.primitive, row.name),
         readings,
         choice=row.chosen(group),
         status=row.status_on(group),
@@ -62,7 +61,6 @@ def cost_flat(
     on_own_links = row.status != "hypothetical" and not row.counts  # no stretched fabric, no machines beside the ranks
     found = replace(
         found,
-        parts=parts + own_part(placed, row.primitive, row.name),
         overhead_s=placed.overhead_s,
         protocol=placed.protocol,
         not_selected_reason=row.not_run_by(running_on(placed.fabric), group),
@@ -98,9 +96,8 @@ def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
     shares = [part.cost.share for part in parts]
     if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
         return []
-    least = min(shares)
-    if least < 1:
-        return [f"oversubscription leaves {least:.3g} of the bandwidth to traffic that crosses it"]
+    if min(shares) < 1:
+        return [f"oversubscription leaves {min(shares):.3g} of the bandwidth to traffic that crosses it"]
     return ["oversubscription does not bind: too few flows cross the boundary at once (packed)"]
 
 
@@ -117,32 +114,21 @@ def switch_notes(reach: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:
 _GB = 1e9
 
 
-class _Figure(NamedTuple):
-    """An efficiency that applies to a schedule: for how many nodes and ranks, and on which tier (empty: all)."""
-
-    figure: Efficiency
-    nodes: int
-    ranks: int
-    tier: str = ""
-
-
 def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
-    """Apply the library's measured efficiency and software time, unless ideal."""
-    figures = placed.fabric.efficiencies
-    known = _known(figures, costed, placed) if figures and not costed.readings.ideal else None
-    return costed if known is None else _reaching(costed, known, LIBRARIES[placed.fabric.library_name].spoken)
-
-
-def _known(figures: tuple[Efficiency, ...], costed: CostModel, placed: PlacedGroup) -> _Figure | None:
-    own = next((one for one in figures if _is_of(one, costed, placed)), None)
-    if own is not None:
-        return _Figure(own, placed.nodes, placed.ranks)
-    first = placed.spans[0]
-    if not costed.choice.tiers or placed.one_a_node or capabilities_of(first.tier).joins != "accelerators":
-        return None
-    inside = parse_choice(costed.choice.tiers[0])
-    part = next((one for one in figures if costed.primitive in one.primitives and parse_choice(one.algorithm) == inside), None)
-    return None if part is None else _Figure(part, 1, first.endpoints, first.tier.name)
+    """Apply the library's measured efficiency and software time, unless ideal: of the whole schedule, else of its inner tier."""
+    figures = [one for one in placed.fabric.efficiencies if costed.primitive in one.primitives]
+    if not figures or costed.readings.ideal:
+        return costed
+    library, first = LIBRARIES[placed.fabric.library_name].spoken, placed.spans[0]
+    for one in figures:
+        if _is_of(one, costed, placed):
+            return _reaching(costed, one, library, placed.nodes, placed.ranks)
+    if costed.choice.tiers and not placed.one_a_node and capabilities_of(first.tier).joins == "accelerators":
+        inside = parse_choice(costed.choice.tiers[0])
+        for one in figures:
+            if parse_choice(one.algorithm) == inside:
+                return _reaching(costed, one, library, 1, first.endpoints, first.tier.name)
+    return costed
 
 
 _ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:ring/double-binary-tree"}
@@ -150,8 +136,6 @@ _ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:rin
 
 
 def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
-    if costed.primitive not in one.primitives:
-        return False
     if not placed.one_a_node:
         return parse_choice(one.algorithm) == costed.choice
     row = row_of(costed.primitive, one.algorithm)
@@ -160,44 +144,41 @@ def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
     return across and parse_choice(one.algorithm) == parse_choice(wanted)
 
 
-def _reaching(costed: CostModel, known: _Figure, library: str) -> CostModel:
-    share, fitted = known.figure.share_on(known.nodes), _fitted(known, library)
-    parts = [part._replace(reached=share) if known.tier in ("", part.cost.tier) else part for part in costed.parts]
+def _reaching(costed: CostModel, figure: Efficiency, library: str, nodes: int, ranks: int, tier: str = "") -> CostModel:
+    """With the figure for so many nodes and ranks, on one tier or (empty) on all."""
+    share, fitted = figure.share_on(nodes), _fitted(figure, library, ranks)
+    parts = [part._replace(reached=share) if tier in ("", part.cost.tier) else part for part in costed.parts]
+    times = [format_time(float(seconds)) for _, seconds in fitted.knots]
     said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
-    said += _takes(fitted)
-    where = f" on {known.tier}" if said and known.tier else ""
+    said += [f"takes {times[0]} to start"] if len(set(times)) == 1 else []
+    said += [f"takes {times[0]} to {times[-1]} beside its bytes, by size"] if len(set(times)) > 1 else []
+    if anywhere(fitted.rise != 0):
+        said.append(f"takes {format_time(float(fitted.rise) * sqrt(_GB))} times sqrt(M / 1 GB) to get up to speed")
+    where = f" on {tier}" if tier else ""
     note = (f"{library} {' and '.join(said)}{where}, according to the fabric file",) if said else ()
     return replace(costed, parts=tuple(parts), software_time=fitted, notes=(*costed.notes, *note))
 
 
-def _takes(fitted: SoftwareTime) -> list[str]:
-    times = [format_time(float(seconds)) for _, seconds in fitted.knots]
-    said = [f"takes {times[0]} to start"] if len(set(times)) == 1 else []
-    said += [f"takes {times[0]} to {times[-1]} beside its bytes, by size"] if len(set(times)) > 1 else []
-    rise = format_time(float(fitted.rise) * sqrt(_GB)) if anywhere(fitted.rise != 0) else ""
-    return said + ([f"takes {rise} times sqrt(M / 1 GB) to get up to speed"] if rise else [])
-
-
-def _fitted(known: _Figure, library: str) -> SoftwareTime:
-    figure, limits = known.figure, known.figure.measured
+def _fitted(figure: Efficiency, library: str, ranks: int) -> SoftwareTime:
+    limits, took = figure.measured, figure.took()
     counts = sorted(limits.ranks) if limits and limits.ranks else []
-    ranks = min(max(known.ranks, counts[0]), counts[-1]) if counts else known.ranks
-    fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * ranks
-    rise = (figure.rise_per_rank or 0.0) * ranks
-    knots = _between(figure.took(), known.ranks)
+    within = min(max(ranks, counts[0]), counts[-1]) if counts else ranks
+    fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * within
+    rise = (figure.rise_per_rank or 0.0) * within
+    knots = _between(took, ranks)
     if fixed:
         knots = tuple((size, fixed + seconds) for size, seconds in knots) or ((0.0, fixed),)
     if not knots and not rise:
         return NO_SOFTWARE_TIME
-    measured = sorted({*counts, *figure.took()})
-    out = bool(measured) and not measured[0] <= known.ranks <= measured[-1]
+    measured = sorted({*counts, *took})
+    out = bool(measured) and not measured[0] <= ranks <= measured[-1]
     return SoftwareTime(
         knots=knots,
         rise=rise / sqrt(_GB),
         smallest=limits.smallest if limits else 0.0,
         largest=limits.largest if limits else inf,
         what=f"what {library} takes beside the bytes of {figure.algorithm}",
-        beyond=f"on {known.ranks} ranks (but on {', '.join(map(str, measured))})" if out else "",
+        beyond=f"on {ranks} ranks (but on {', '.join(map(str, measured))})" if out else "",
     )
 
 

@@ -1,4 +1,4 @@
-"""Walks a group through the tiers, innermost first: its stride is used up, then its ranks fill whole domains.
+"""Who is in a group, and where its members sit: tier by tier outwards its stride is used up, then its ranks fill whole domains.
 
 If a tier's size divides the remaining stride, each domain holds one member and the rest of the stride goes on; if the stride
 divides the size, the domain holds every so many-th endpoint and consecutive domains follow (source: mixed-radix numbering of
@@ -7,7 +7,7 @@ ranks, as launchers form groups in parallel training: Megatron-LM, core/parallel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -36,7 +36,6 @@ class GroupSpec(NamedTuple):
 
 
 AnyGroup = GroupSpec | int | None
-
 """A group, or the number of its consecutive ranks."""
 
 
@@ -106,7 +105,6 @@ class Occupancy(NamedTuple):
 
 
 PACKED = Occupancy()
-
 """Every endpoint from the first on, with all its ranks."""
 
 
@@ -119,31 +117,42 @@ class TierShare(NamedTuple):
 
 
 def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
-    """Where the members of a group sit, tier by tier.
-
-    Raises:
-        ColltoolError: the group does not fit, or leaves domains uneven or partly filled; says which nearby ones fit.
-    """
+    """Where the members of a group sit, tier by tier."""
     stride = parse_count(who.stride, "stride")
     if not 1 <= stride < max(2, fabric.ranks):
         fix = f"take 1 (consecutive ranks) to {fabric.ranks // 2}"
         raise ColltoolError(f"must be at least 1 and leave {fabric.name} two ranks, got {stride}", argument="stride", fix=fix)
     steps = strides(fabric, stride)
-    boxes = None if who.shape is None else boxes_of(fabric, who)
+    boxes = None if who.shape is None else _boxes(fabric, who)
     ranks = everybody(fabric, who) if who.ranks is None else parse_count(who.ranks, "ranks")
     _check_ranks(fabric, ranks)
     if steps is None:
         raise _uneven(fabric, who.ranks or 2, stride)
-    _check_room(fabric, ranks, stride)
+    most = fabric.ranks // stride
+    if ranks > most:
+        near = max((one for one in every_stride(fabric, ranks) if one < stride), default=None)
+        what = f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}"
+        fix = f"take at most {spoken(most, stride)}{f', or {spoken(ranks, near)}' if near else ''}"
+        raise ColltoolError(what, argument="stride", fix=fix)
     stops = _stops(fabric, steps, ranks, in_order=who.in_order or stride > 1)
     if stops is None:
-        raise _half_full(fabric, ranks, stride)
-    return stops if boxes is None else _boxed(fabric, stops, boxes, who)
+        above = _first_that_fits(fabric, range(ranks + 1, most + 1), stride)
+        counts = " and ".join(str(n) for n in (count_within(fabric, ranks - 1, stride), above) if n is not None)
+        what = f"{spoken(ranks, stride)}{',' * (stride > 1)} leave a domain half full on {fabric.name} ({_extents(fabric.tiers)})"
+        raise ColltoolError(what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {counts}")
+    if boxes is None:
+        return stops
+    pairs = list(zip(stops, boxes, strict=True))
+    if any(box is not None and box.endpoints != stop.members for stop, box in pairs):
+        holds, usual = _ranks_of(fabric, boxes), _asked(_axes([stop.tier for stop in stops]))
+        what = f"{shape_text(who.shape or ())} holds {holds} ranks, not {who.ranks or 0}"
+        raise ColltoolError(what, argument="shape", fix=f"write {given('ranks', holds)}, or {usual}")
+    return tuple(stop if box is None else stop._replace(tier=box) for stop, box in pairs)
 
 
 def everybody(fabric: Fabric, who: GroupSpec) -> int:
     """Ranks of a group that does not say how many: those of its shape, or as many as fit the stride."""
-    return fabric.ranks // who.stride if who.shape is None else ranks_of(fabric, boxes_of(fabric, who))
+    return fabric.ranks // who.stride if who.shape is None else _ranks_of(fabric, _boxes(fabric, who))
 
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
@@ -162,31 +171,25 @@ def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool
     """Members per domain of each tier; None if a domain or lattice axis is left partly filled."""
     stops, left = [], ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
-        here = min(tier.endpoints // step, left)
-        taken = None if left % here else _taken(tier, here, step, in_order=in_order)
-        if taken is None:
+        kind, here = capabilities_of(tier), min(tier.endpoints // step, left)
+        if left % here:
+            return None
+        as_it_is = in_order or here in (1, tier.endpoints)
+        taken = tier if as_it_is else kind.slice(here)
+        if taken is None or (as_it_is and kind.part(here, step) is None):
             return None
         stops.append(TierShare(step, here, taken))
         left //= here
     return tuple(stops) if left == 1 else None
 
 
-def _taken(tier: Tier, members: int, step: int, *, in_order: bool) -> Tier | None:
-    kind = capabilities_of(tier)
-    if in_order or members in (1, tier.endpoints):
-        return None if kind.part(members, step) is None else tier
-    return kind.slice(members)
-
-
-def _boxed(fabric: Fabric, stops: tuple[TierShare, ...], boxes: Boxes, who: GroupSpec) -> tuple[TierShare, ...]:
-    if any(box is not None and box.endpoints != stop.members for stop, box in zip(stops, boxes, strict=True)):
-        raise contradiction(fabric, boxes, who, tuple(stop.tier for stop in stops))
-    return tuple(stop if box is None else stop._replace(tier=box) for stop, box in zip(stops, boxes, strict=True))
+def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int | None:
+    steps = strides(fabric, stride)
+    return next((n for n in counts if _stops(fabric, steps, n, in_order=stride > 1) is not None), None) if steps else None
 
 
 def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
-    steps = strides(fabric, stride)
-    return ranks > 1 and steps is not None and _stops(fabric, steps, ranks, in_order=stride > 1) is not None
+    return ranks > 1 and _first_that_fits(fabric, [ranks], stride) is not None
 
 
 def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
@@ -202,30 +205,15 @@ def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
     found, inside = set(), 1
     for tier in fabric.tiers:
-        found |= {inside * step for step in _divisors(tier.endpoints)}
+        low = [step for step in range(1, int(tier.endpoints**0.5) + 1) if tier.endpoints % step == 0]
+        found |= {inside * step for step in (*low, *(tier.endpoints // step for step in low))}
         inside *= tier.endpoints
     return sorted(stride for stride in found if fits(fabric, ranks, stride))
 
 
 def count_within(fabric: Fabric, most: int, stride: int = 1) -> int | None:
     """The largest number of ranks up to ``most`` that fills whole domains."""
-    steps = strides(fabric, stride)
-    if steps is None:
-        return None
-    counts = range(min(most, fabric.ranks // stride), 1, -1)
-    return next((n for n in counts if _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
-
-
-def _count_from(fabric: Fabric, least: int, stride: int) -> int | None:
-    steps = strides(fabric, stride)
-    counts = range(least, fabric.ranks // stride + 1) if steps else ()
-    return next((n for n in counts if steps and _stops(fabric, steps, n, in_order=stride > 1) is not None), None)
-
-
-def _divisors(number: int) -> Iterator[int]:
-    for low in range(1, int(number**0.5) + 1):
-        if number % low == 0:
-            yield from (low, number // low)
+    return _first_that_fits(fabric, range(min(most, fabric.ranks // stride), 1, -1), stride)
 
 
 def _check_ranks(fabric: Fabric, ranks: int) -> None:
@@ -237,64 +225,34 @@ def _check_ranks(fabric: Fabric, ranks: int) -> None:
         raise ColltoolError(what, argument="ranks", fix=f"take at most {fabric.ranks}")
 
 
-def _check_room(fabric: Fabric, ranks: int, stride: int) -> None:
-    most = fabric.ranks // stride
-    if ranks <= most:
-        return
-    near = max((one for one in every_stride(fabric, ranks) if one < stride), default=None)
-    closer = f", or {spoken(ranks, near)}" if near else ""
-    what = f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}"
-    raise ColltoolError(what, argument="stride", fix=f"take at most {spoken(most, stride)}{closer}")
-
-
 def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
     known = every_stride(fabric, ranks) or every_stride(fabric)
     near = [*[one for one in known if one < stride][-1:], *[one for one in known if one > stride][:1]]
-    what = f"every {stride} ranks leaves domains uneven on {fabric.name} ({_shape(fabric)})"
-    fix = f"the nearest that fits is {near[0]}" if len(near) == 1 else f"the nearest that fit are {' and '.join(map(str, near))}"
+    what = f"every {stride} ranks leaves domains uneven on {fabric.name} ({_extents(fabric.tiers)})"
+    fix = f"the nearest that {'fits is' if len(near) == 1 else 'fit are'} {' and '.join(map(str, near))}"
     return ColltoolError(what, argument="stride", fix=fix)
 
 
-def _half_full(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
-    near = (count_within(fabric, ranks - 1, stride), _count_from(fabric, ranks + 1, stride))
-    counts = " and ".join(str(n) for n in near if n is not None)
-    what = f"{spoken(ranks, stride)}{',' if stride > 1 else ''} leave a domain half full on {fabric.name} ({_shape(fabric)})"
-    return ColltoolError(what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {counts}")
-
-
-def _shape(fabric: Fabric) -> str:
-    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in fabric.tiers)
-
-
 Boxes = tuple[Tier | None, ...]
-
 """For each tier its slice as a lattice; None off lattices."""
 
 
-def boxes_of(fabric: Fabric, who: GroupSpec) -> Boxes:
-    """Slices for a shape, which runs through the axes of all lattices, innermost first; missing axes are 1.
-
-    Raises:
-        ColltoolError: no lattice, too many axes, a stride as well, or a slice that does not fit.
-    """
-    lattices = [tier for tier in fabric.tiers if capabilities_of(tier).axes]
-    axes = sum(len(capabilities_of(tier).axes) for tier in lattices)
-    shape = who.shape or ()
+def _boxes(fabric: Fabric, who: GroupSpec) -> Boxes:
+    """Slices for a shape, which runs through the axes of all lattices, innermost first; missing axes are 1."""
+    lattices, shape = [tier for tier in fabric.tiers if capabilities_of(tier).axes], who.shape or ()
+    usual = _axes(lattices)
     if not lattices:
         fix = f"leave it out: {given('ranks', prod(shape))} takes so many ranks"
         raise ColltoolError(f"{fabric.name} has no torus and no mesh, so that a group has no shape", argument="shape", fix=fix)
-    if len(shape) > axes:
-        what = f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {axes} ({_extents(lattices)})"
-        raise ColltoolError(what, argument="shape", fix=f"write {_asked(_axes(lattices))}, or less along an axis")
+    if len(shape) > len(usual):
+        what = f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {len(usual)} ({_extents(lattices)})"
+        raise ColltoolError(what, argument="shape", fix=f"write {_asked(usual)}, or less along an axis")
     if who.stride > 1:
         what = f"{shape_text(shape)} is a slice of consecutive ranks, without a stride"
         raise ColltoolError(what, argument="shape", fix=f"leave out {given('shape')} or {given('stride')}")
-    left = list(shape) + [1] * (axes - len(shape))
-    boxes: list[Tier | None] = []
-    for tier in fabric.tiers:
-        own = tuple(left.pop(0) for _ in capabilities_of(tier).axes)
-        boxes.append(_box(tier, own) if own else None)
-    return tuple(boxes)
+    left = iter((*shape, *[1] * (len(usual) - len(shape))))
+    own = [tuple(next(left) for _ in capabilities_of(tier).axes) for tier in fabric.tiers]
+    return tuple(_box(tier, sizes) if sizes else None for tier, sizes in zip(fabric.tiers, own, strict=True))
 
 
 def _box(tier: Tier, shape: Shape) -> Tier:
@@ -307,17 +265,10 @@ def _box(tier: Tier, shape: Shape) -> Tier:
     raise ColltoolError(f"{shape_text(shape)} does not fit {tier.name} {kind.extent}", argument="shape", fix=fix)
 
 
-def ranks_of(fabric: Fabric, boxes: Boxes) -> int:
+def _ranks_of(fabric: Fabric, boxes: Boxes) -> int:
     """Ranks in the slices, including the whole of other tiers further in than the last slice used."""
     used = max((at for at, box in enumerate(boxes) if box is not None and box.endpoints > 1), default=-1)
     return prod((box or tier).endpoints for tier, box in zip(fabric.tiers[: used + 1], boxes[: used + 1], strict=True))
-
-
-def contradiction(fabric: Fabric, boxes: Boxes, who: GroupSpec, usual: Sequence[Tier]) -> ColltoolError:
-    """The error for a shape that does not hold the ranks asked for."""
-    ranks, asked = ranks_of(fabric, boxes), who.ranks or 0
-    what = f"{shape_text(who.shape or ())} holds {ranks} ranks, not {asked}"
-    return ColltoolError(what, argument="shape", fix=f"write {given('ranks', ranks)}, or {_asked(_axes(usual))}")
 
 
 def _asked(shape: Shape) -> str:
@@ -328,5 +279,5 @@ def _axes(tiers: Sequence[Tier]) -> Shape:
     return tuple(axis.size for tier in tiers for axis in capabilities_of(tier).axes)
 
 
-def _extents(lattices: Sequence[Tier]) -> str:
-    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in lattices)
+def _extents(tiers: Sequence[Tier]) -> str:
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in tiers)

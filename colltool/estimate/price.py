@@ -40,18 +40,17 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     Args:
         size: bytes per rank as in nccl-tests; a float, or a one-dimensional array of floats.
         only: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty.
-
-    Returns:
-        What the user can run, fastest first (for arrays in registry order), then the rest likewise. Where the fabric lists
-        protocols, each row is the fastest of them at each size.
-
-    Raises:
-        ColltoolError: the group does not fit, a size is out of range, or an algorithm is unknown or cannot run here.
     """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
-    least, most = _bounds(size)
-    probes = [least] if least == most else _probes(least, most)
+    least, most = (size, size) if isinstance(size, float) else _extremes(size)
+    if not 1 <= least <= most <= MAX_SIZE:  # also false for NaN
+        fix = "bytes per rank, such as 16e6"
+        raise ColltoolError("sizes must be finite and between 1 byte and 1 EB", argument="size", fix=fix)
+    probes = [least]
+    while probes[-1] * 2 < most:
+        probes.append(probes[-1] * 2)
+    probes += [most] * (most > least)
     chosen = listed.named(only, probes) if only else listed.all(probes)
     return Price(
         fabric=fabric.name,
@@ -85,11 +84,8 @@ def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], gro
                readings: Readings | None = None, only: Sequence[str] = ()) -> PriceList:  # fmt: skip
     """One price per size; without sizes the two best at :data:`STANDARD_SIZES`."""
     prices = tuple(price(fabric, primitive, size, group, readings, only) for size in sizes or STANDARD_SIZES)
-    return PriceList(prices if sizes else tuple(_two_best(one) for one in prices), winners_only=not sizes)
-
-
-def _two_best(one: Price) -> Price:
-    return replace(one, results=one.leading[:2] or one.results[:2])
+    best = tuple(replace(one, results=one.leading[:2] or one.results[:2]) for one in prices)
+    return PriceList(prices if sizes else best, winners_only=not sizes)
 
 
 def mode(readings: Readings) -> str:
@@ -102,15 +98,6 @@ def model(readings: Readings, primitive: Primitive) -> AssumptionsUsed:
     return AssumptionsUsed(readings.in_force(own), Readings().in_force(own))
 
 
-def _bounds(size: Number) -> tuple[float, float]:
-    least, most = (size, size) if isinstance(size, float) else _extremes(size)
-    if not 1 <= least <= most <= MAX_SIZE:  # also false for NaN
-        raise ColltoolError(
-            "sizes must be finite and between 1 byte and 1 EB", argument="size", fix="bytes per rank, such as 16e6"
-        )
-    return least, most
-
-
 _BLOCK = 2**16  # numbers that stay in the processor's cache: one walk through memory instead of two
 
 
@@ -121,13 +108,6 @@ def _extremes(sizes: NDArray[np.float64]) -> tuple[float, float]:
     blocks = [sizes[start : start + _BLOCK] for start in range(0, len(sizes), _BLOCK)]
     ends = array([(block.min(), block.max()) for block in blocks])
     return float(ends[:, 0].min()), float(ends[:, 1].max())
-
-
-def _probes(least: float, most: float) -> list[float]:
-    probes = [least]
-    while probes[-1] * 2 < most:
-        probes.append(probes[-1] * 2)
-    return [*probes, most]
 
 
 def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup = None, readings: Readings | None = None,
@@ -164,8 +144,8 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     rows = []
     for rung, ranks, best_ideal, best_real in priced:
-        peers = [(one, other) for again, _, one, other in priced
-                 if (again.primitive, one.bytes) == (rung.primitive, best_ideal.bytes)]  # fmt: skip
+        same = [(one, other) for again, _, one, other in priced
+                if (again.primitive, one.bytes) == (rung.primitive, best_ideal.bytes)]  # fmt: skip
         rows.append(
             Rung(
                 primitive=rung.primitive,
@@ -174,8 +154,8 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
                 ranks=ranks,
                 ideal=best_ideal,
                 realistic=best_real,
-                gap_ideal=float(best_ideal.total_s / min(float(one.total_s) for one, _ in peers)),
-                gap_realistic=float(best_real.total_s / min(float(other.total_s) for _, other in peers)),
+                gap_ideal=float(best_ideal.total_s / min(float(one.total_s) for one, _ in same)),
+                gap_realistic=float(best_real.total_s / min(float(other.total_s) for _, other in same)),
             )
         )
     return Ladder(definition.name, definition.description, definition.size, tuple(rows), base)
@@ -183,27 +163,31 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
 
 def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:
     """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must include all algorithms."""
-    return tuple(_noted(one, fabric, group, readings) for one in prices)
+    found = []
+    for one in prices:
+        leads = _leads_on_one_port(one, fabric, group, readings)
+        found.append(replace(one, leads_on_one_port=leads[0] if isinstance(one.bytes, float) else leads))
+    return tuple(found)
 
 
-def _noted(priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings) -> Price:
-    one_size = isinstance(priced.bytes, float)
-    nothing = priced if one_size else replace(priced, leads_on_one_port=("",) * len(priced.bytes))  # type: ignore[arg-type]
-    rows = priced.leading
+def _leads_on_one_port(priced: Price, fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[str, ...]:
+    """At each size; empty where the same schedule leads, or does not post to all peers at once on links of their own."""
+    rows, nobody = priced.leading, ("",) * (1 if isinstance(priced.bytes, float) else len(priced.bytes))
     if readings.ports == "one" or not rows:
-        return nothing
+        return nobody
     first = _firsts(priced)
-    turns = {at: _may_turn(fabric, rows[at]) for at in set(first)}
+    several = any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)
+    posting = {row.name for row in every_algorithm() if row.caveat is many_sends}
+    turns = {at: several or bool(posting & {rows[at].choice.base, *rows[at].choice.tiers}) for at in set(first)}
     if not any(turns.values()):
-        return nothing
+        return nobody
     one_port = price(fabric, priced.primitive, priced.bytes, group, readings._replace(ports="one"))
     others = one_port.leading
     if not others:
-        return nothing
+        return nobody
     pairs = list(zip(first, _firsts(one_port), strict=True))
     named = {(at, to): others[to].title if turns[at] and others[to].spec != rows[at].spec else "" for at, to in set(pairs)}
-    turned = tuple(named[pair] for pair in pairs)
-    return replace(priced, leads_on_one_port=turned[0] if one_size else turned)
+    return tuple(named[pair] for pair in pairs)
 
 
 def _firsts(priced: Price) -> list[int]:
@@ -211,10 +195,3 @@ def _firsts(priced: Price) -> list[int]:
         return [0]
     index: list[int] = first_least([row.total_s for row in priced.leading]).tolist()
     return index
-
-
-def _may_turn(fabric: Fabric, first: AlgorithmEstimate) -> bool:
-    """Whether the leader posts to all peers at once, or there are several links to drive at once."""
-    names = {first.choice.base, *first.choice.tiers}
-    posts = any(row.caveat is many_sends and row.name in names for row in every_algorithm())
-    return posts or any(capabilities_of(tier).joined_by != "switches" for tier in fabric.tiers)

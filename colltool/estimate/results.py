@@ -106,11 +106,7 @@ class Price(Result):
 
     @property
     def best(self) -> AlgorithmEstimate:
-        """The fastest row that the user can run, else the first of the others.
-
-        Raises:
-            ColltoolError: for an array of sizes.
-        """
+        """The fastest row that the user can run, else the first of the others."""
         if hasattr(self.bytes, "__len__"):
             raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
         return self.results[0]
@@ -132,7 +128,7 @@ class PriceList(Result):
 class Breakdown(Result):
     """Where the time of one schedule goes, beside the flat baselines."""
 
-    subject: ClassVar[str] = "breakdown"
+    subject: ClassVar[str] = "price"
     price: Price
     baselines: tuple[AlgorithmEstimate, ...]
 
@@ -180,7 +176,7 @@ class Crossover(Result):
     ``picks``: the library's own choices, if its cost model is known.
     """
 
-    subject: ClassVar[str] = "crossover"
+    subject: ClassVar[str] = "explain"
     fabric: str
     primitive: Primitive
     group: GroupPlacement

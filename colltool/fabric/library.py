@@ -34,7 +34,7 @@ from colltool.definitions.field_types import (
     Slips,
     Watts,
 )
-from colltool.fabric.tier_parts import MeasuredRange, known_algorithm, refuse
+from colltool.fabric.tier_parts import MeasuredRange, check_algorithm, refuse
 
 _REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
 _REACHED_ON = Accepted("a mapping such as {nodes: 64, share: 0.8}")
@@ -120,7 +120,7 @@ class Efficiency(Part):
     def _exists(self) -> Efficiency:
         for primitive in self.primitives:
             try:
-                known_algorithm(primitive, self.algorithm)
+                check_algorithm(primitive, self.algorithm)
             except ColltoolError as error:
                 raise Slips(Slip(error.what, error.fix, ("algorithm",))) from error
         return self

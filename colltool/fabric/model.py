@@ -7,17 +7,20 @@ Schema.
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import combinations, pairwise
 from math import prod
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from colltool.algorithms.libraries import LibraryName
+from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import (
     MAX_DEPTH,
     MAX_LISTED,
     MAX_RANKS,
+    MAX_RATIO,
     Accepted,
     AlgorithmName,
     Alpha,
@@ -49,16 +52,14 @@ from colltool.fabric.tier_parts import (
     Protocol,
     Shape,
     Sizing,
-    check_algorithms,
-    check_axes,
-    check_levels,
+    check_algorithm,
     check_named_once,
-    check_protocols,
     check_switch,
     first_repeated,
+    oversubscription_totals,
+    refuse,
 )
 
-CLOSES: dict[Literal["torus", "mesh"], bool] = {"torus": True, "mesh": False}
 _LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
@@ -112,12 +113,30 @@ class TierBase(Part):
         keys = [key for key in given if isinstance(key, str)] if isinstance(given, dict) else []
         check_named_once(keys)
         listed = validate(given)
-        check_algorithms(listed or {}, keys)
+        slips = []
+        for key, (primitive, names) in zip(keys, (listed or {}).items(), strict=True):
+            for index, name in enumerate(names):
+                if name in names[:index]:
+                    slips.append(Slip(f"'{name}' is named twice", "list it once", (key, index)))
+                    continue
+                try:
+                    check_algorithm(primitive, name)
+                except ColltoolError as error:
+                    slips.append(Slip(error.what, error.fix, (key, index)))
+        refuse(slips)
         return listed
 
     @model_validator(mode="after")
     def _agrees(self) -> TierBase:
-        check_protocols(self.protocols or ())
+        """A primitive finds at most one protocol of a name, and the endpoints find room."""
+        slips: dict[int, Slip] = {}
+        for (_, other), (index, one) in combinations(enumerate(self.protocols or ()), 2):
+            both = set(one.primitives or ()) & set(other.primitives or ())
+            if one.name == other.name and (both or one.primitives is other.primitives is None):
+                what = f"two protocols are called '{one.name}' {f'for {min(both)}' if both else 'for all primitives'}"
+                fix = "give each a name of its own, or primitives that differ"
+                slips.setdefault(index, Slip(what, fix, ("protocols", index)))
+        refuse([slips[index] for index in sorted(slips)])
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
             raise Slips(Slip(what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)))
@@ -167,7 +186,18 @@ class LatticeTier(TierBase):
 
     @model_validator(mode="after")
     def _axes_agree(self) -> LatticeTier:
-        check_axes(self.shape, self.wrap, self.slices, closes=self.closes)
+        """It is not too large, describes each of its axes, and wraps around only as a torus."""
+        slips, axes, wrap = [], len(self.shape), self.wrap or ()
+        if self.endpoints > MAX_RANKS:
+            slips.append(Slip(f"{self.endpoints} endpoints are more than {MAX_RANKS}", "shorten an axis", ("shape",)))
+        if wrap and len(wrap) != axes:
+            slips.append(Slip(f"has {len(wrap)} entries, the shape has {axes} axes", "give one for each axis", ("wrap",)))
+        elif any(wrap) and not self.closes:
+            slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
+        for index, one in enumerate(self.slices or ()):
+            if len(one) != axes:
+                slips.append(Slip(f"has {len(one)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
+        refuse(slips)
         return self
 
     @property
@@ -177,7 +207,7 @@ class LatticeTier(TierBase):
     @property
     def closes(self) -> bool:
         """Whether its axes may wrap around."""
-        return CLOSES[self.topology]
+        return self.topology == "torus"
 
 
 class ClosTier(SizedTier):
@@ -194,9 +224,38 @@ class ClosTier(SizedTier):
         return tuple(one.name for one in self.levels or ())
 
     @model_validator(mode="after")
-    def _switch_agrees(self) -> ClosTier:
+    def _levels_agree(self) -> ClosTier:
+        """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at most ``MAX_RATIO``."""
         check_switch(self.in_network, self.protocols or ())
-        check_levels(self.alpha, self.levels, self.size)
+        levels, size, slips, names = self.levels, self.size, [], self.level_names
+        if levels is None:
+            if self.alpha is None:
+                raise Slips(Slip("needs alpha, or levels", "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"))
+            return self
+        first, last = levels[0], levels[-1]
+        if self.alpha is not None:
+            slips.append(Slip("has both alpha and levels: give each level its own alpha", "remove this one", ("alpha",)))
+        if (second := first_repeated(names)) is not None:
+            what = f"two levels have the same name: {', '.join(names)}"
+            slips.append(Slip(what, "give each a name of its own", ("levels", second, "name")))
+        if first.oversubscription != 1:
+            what = f"oversubscription has no meaning on the first level '{first.name}': no uplinks enter it from below"
+            slips.append(Slip(what, "give it to the level above", ("levels", 0, "oversubscription")))
+        for index, (below, above) in enumerate(pairwise(levels), start=1):
+            if above.group % below.group or above.group <= below.group:
+                what = f"groups do not nest: '{above.name}' has {above.group} endpoints, "
+                what += f"which is not a larger multiple of the {below.group} of '{below.name}'"
+                near = max(2, -(-above.group // below.group)) * below.group
+                slips.append(Slip(what, f"the next that does: group: {near}", ("levels", index, "group")))
+        if last.group < size:
+            what = f"the last level '{last.name}' joins {last.group} endpoints, the tier has {size}"
+            fix = f"give it a group of {size} or more, or add a level above it"
+            slips.append(Slip(what, fix, ("levels", len(levels) - 1, "group")))
+        for at, total in enumerate(oversubscription_totals(levels)):
+            if total > MAX_RATIO and not slips:
+                fix = f"hops multiply from the endpoints up: at most {MAX_RATIO} in all"
+                slips.append(Slip(f"oversubscribed {total:g}:1 against the endpoints", fix, ("levels", at, "oversubscription")))
+        refuse(slips)
         return self
 
 
@@ -285,16 +344,13 @@ class Fabric(Part):
         if (second := first_repeated(names)) is not None:
             what = f"two tiers have the same name: {', '.join(names)}"
             raise Slips(Slip(what, "give each a name of its own", ("tiers", second, "name")))
-        self._check_common_protocols()
-        if self.prices is not None:
-            self.prices.check_names(names, [name for tier in self.tiers for name in tier.level_names])
-        return self
-
-    def _check_common_protocols(self) -> None:
-        """A collective runs under one protocol throughout, so tiers that list any need one in common."""
+        # a collective runs under one protocol throughout, so tiers that list any need one in common
         for primitive in Primitive:
             lists = {tier.name: list(own) for tier in self.tiers if (own := tier.protocols_for(primitive))}
             if lists and not set.intersection(*map(set, lists.values())):
                 listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
                 what = f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout"
                 raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))
+        if self.prices is not None:
+            self.prices.check_names(names, [name for tier in self.tiers for name in tier.level_names])
+        return self

@@ -1,4 +1,4 @@
-"""Facts that follow from a fabric: diameter, bisection, links and switches, and the sizing of a Clos.
+"""Facts that follow from a fabric: diameter, bisection, links and switches, the sizing of a Clos, and the bill of all parts.
 
 A tier whose endpoints are whole domains of R ranks exists R times in parallel, once for each position inside a domain with its
 own port; those copies are called planes.
@@ -6,7 +6,7 @@ own port; those copies are called planes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
@@ -81,16 +81,25 @@ def fabric_facts(fabric: Fabric) -> FabricFacts:
     for tier in fabric.tiers:
         tiers.append(tier_facts(tier, planes=planes, domains=fabric.ranks // (planes * tier.endpoints)))
         planes *= tier.endpoints
-    links = sum(facts.links * facts.domains for facts in tiers)
     switches = [facts.switches * facts.domains for facts in tiers if facts.switches is not None]
-    total = sum(switches) if len(switches) == len(tiers) else None
-    return FabricFacts(fabric.name, fabric.ranks, tuple(tiers), links, total)
+    return FabricFacts(
+        name=fabric.name,
+        ranks=fabric.ranks,
+        tiers=tuple(tiers),
+        links=sum(facts.links * facts.domains for facts in tiers),
+        switches=sum(switches) if len(switches) == len(tiers) else None,
+    )
 
 
 def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     """Of a tier with ``planes`` ranks per endpoint, of which there are ``domains``."""
     kind, copies = capabilities_of(tier), planes * tier.ports
-    sizing, misfits = _sizing(kind, planes)
+    below = [1.0, *(one.oversubscription for one in kind.classes)]
+    levels = tuple(
+        LevelFacts(one.name, one.group, one.oversubscription, one.oversubscription / under)
+        for one, under in zip(kind.classes if kind.levels else (), below, strict=False)
+    )
+    sizing, misfits = _sizing(kind, levels, planes)
     in_planes = (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
     return TierFacts(
         name=tier.name,
@@ -99,7 +108,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         planes=planes,
         ranks=tier.endpoints * planes,
         domains=domains,
-        diameter_links=kind.diameter_links if sizing is None or kind.levels else kind.diameter_links * len(sizing.levels),
+        diameter_links=kind.diameter_links if sizing is None or levels else kind.diameter_links * len(sizing.levels),
         bisection_Bps=kind.bisection_Bps * planes,
         neighbours=kind.neighbours,
         links=kind.links(copies) if sizing is None else copies * tier.endpoints + sizing.cables,
@@ -107,22 +116,14 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         sizing=sizing,
         fat_tree=fat_tree_for(copies * tier.endpoints) if sizing is None and len(kind.reached) > 1 else None,
         notes=(*in_planes, *_rim_notes(kind), *(sizing.notes if sizing else ()), *misfits),
-        levels=_levels(kind),
+        levels=levels,
         misfits=misfits,
     )
 
 
-def _levels(kind: TierCapabilities[Tier]) -> tuple[LevelFacts, ...]:
-    below = [1.0, *(one.oversubscription for one in kind.classes)]
-    return tuple(
-        LevelFacts(one.name, one.group, one.oversubscription, one.oversubscription / under)
-        for one, under in zip(kind.classes if kind.levels else (), below, strict=False)
-    )
-
-
-def _sizing(kind: TierCapabilities[Tier], planes: int) -> tuple[ClosPlan | None, tuple[str, ...]]:
+def _sizing(kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes: int) -> tuple[ClosPlan | None, tuple[str, ...]]:
     """The plan of a Clos that has a ``sizing`` block, and where the two disagree; that is a note, not an error."""
-    tier, block, levels = kind.tier, kind.sizing, _levels(kind)
+    tier, block = kind.tier, kind.sizing
     if block is None:
         return None, ()
     nics, reached = block.rails * block.nics_per_rail, levels[: len(kind.reached)]
@@ -230,12 +231,10 @@ def bill_of(fabric: Fabric) -> Bill:
     """The parts of the tiers that are bought by the piece."""
     prices, facts = fabric.prices, fabric_facts(fabric)
     named = prices.tiers if prices and prices.tiers else [tier.name for tier in fabric.tiers[1:] or fabric.tiers]
-    counted = [
-        one
-        for tier, known in zip(fabric.tiers, facts.tiers, strict=True)
-        if tier.name in named
-        for one in _levels_of(tier, known)
-    ]
+    counted: list[_Counted] = []
+    for tier, known in zip(fabric.tiers, facts.tiers, strict=True):
+        if tier.name in named:
+            counted += _levels_of(tier, known)
     unknown = dict.fromkeys(one.tier for one in counted if one.switches is None)
     fix = "give the tier sizing: {rails: 8, nics_per_rail: 1, radix: 64}"
     return _bill(counted, prices, [f"{name}: switches are not counted without their radix; {fix}" for name in unknown])
@@ -248,54 +247,39 @@ def bill_of_plan(plan: ClosPlan, prices: Prices | None) -> Bill:
     return _bill(_stages("", plan, 1), prices, notes)
 
 
-def _stages(tier: str, plan: ClosPlan, domains: int) -> Iterator[_Counted]:
-    for index, one in enumerate(plan.levels):
-        nics = 0 if index else plan.ports * domains
-        yield _Counted(tier, one.name, one.switches * domains, one.cables * domains, nics)
+def _stages(tier: str, plan: ClosPlan, domains: int) -> list[_Counted]:
+    nics = (plan.ports * domains, *(0 for _ in plan.levels[1:]))
+    found = zip(plan.levels, nics, strict=True)
+    return [_Counted(tier, one.name, one.switches * domains, one.cables * domains, ports) for one, ports in found]
 
 
-def _levels_of(tier: Tier, facts: TierFacts) -> Iterable[_Counted]:
-    kind = capabilities_of(tier)
+def _levels_of(tier: Tier, facts: TierFacts) -> list[_Counted]:
+    kind, links = capabilities_of(tier), facts.links * facts.domains
     ports = facts.planes * tier.ports * tier.endpoints * facts.domains
     if facts.sizing is not None:
         return _stages(tier.name, facts.sizing, facts.domains)
     if kind.joined_by != "switches":
-        return [_Counted(tier.name, tier.name, 0, facts.links * facts.domains)]
-    if facts.switches is not None:
-        return [_Counted(tier.name, kind.reached[0].name, facts.switches * facts.domains, facts.links * facts.domains, ports)]
+        return [_Counted(tier.name, tier.name, 0, links)]
     first, *above = kind.reached
+    if facts.switches is not None:
+        return [_Counted(tier.name, first.name, facts.switches * facts.domains, links, ports)]
     rising = [_Counted(tier.name, one.name, None, ceil(ports / one.oversubscription)) for one in above]
     return [_Counted(tier.name, first.name, None, ports, ports), *rising]
 
 
 def _bill(counted: Iterable[_Counted], prices: Prices | None, notes: list[str]) -> Bill:
-    lines = [line for one in counted for line in _lines(one, prices)]
+    lines, copper = [], (prices.copper if prices else None) or ()
+    for one in counted:
+        optics = 0 if one.level in copper or one.tier in copper else 2 * one.cables
+        counts = {"nic": one.nics, "cable": one.cables, "optic": optics, "switch": one.switches}
+        for part, count in counts.items():
+            if count != 0:
+                each = (prices.of(part) if prices else None) or PartPrice()
+                cost, power = (None if count is None or of is None else count * of for of in (each.price, each.draws))
+                lines.append(BillLine(one.tier, one.level, part, count, each.price, cost=cost, power_W=power))
     if prices and all(line.price is None and line.power_W is None for line in lines):
         notes.append("prices has none of the parts that are counted: switch, cable, optic, nic")
     return Bill(tuple(lines), _cost(lines, prices) if prices else None, tuple(notes))
-
-
-def _lines(one: _Counted, prices: Prices | None) -> Iterator[BillLine]:
-    copper = (prices.copper if prices else None) or ()
-    optics = 0 if one.level in copper or one.tier in copper else 2 * one.cables
-    counts = {"nic": one.nics, "cable": one.cables, "optic": optics, "switch": one.switches}
-    for part, count in counts.items():
-        if count == 0:
-            continue
-        each = (prices.of(part) if prices else None) or PartPrice()
-        yield BillLine(
-            tier=one.tier,
-            level=one.level,
-            part=part,
-            count=count,
-            price=each.price,
-            cost=_times(count, each.price),
-            power_W=_times(count, each.draws),
-        )
-
-
-def _times(count: int | None, each: float | None) -> float | None:
-    return None if count is None or each is None else count * each
 
 
 def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
@@ -306,14 +290,14 @@ def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
     parts = sum(line.cost or 0.0 for line in priced) if priced else None
     power = sum(drawn) if drawn else None
     energy = None if prices.power is None or power is None else power / 1e3 * HOURS_A_YEAR * prices.power
-    years = prices.years
-    known = [one for one in (parts, energy * years if energy is not None and years is not None else None) if one is not None]
+    spent = None if energy is None or prices.years is None else energy * prices.years
+    known = [one for one in (parts, spent) if one is not None]
     return Cost(
         currency=prices.currency,
         parts=parts,
         power_W=power,
         energy_per_year=energy,
-        years=years,
+        years=prices.years,
         total=sum(known) if known else None,
         unpriced=tuple(part for part in PARTS if any(line.part == part and line.price is None for line in lines)),
     )

@@ -1,8 +1,8 @@
-"""Results of commands about fabric files."""
+"""What the commands about fabric files answer: fabrics with their facts and bill, what one failure takes down, and warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -19,71 +19,16 @@ from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import ClosPlan
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class FabricList(Result):
-    subject: ClassVar[str] = "fabric"
-    fabrics: tuple[Fabric, ...]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FabricShown(Result):
-    subject: ClassVar[str] = "fabric"
-    fabric: Fabric
-    facts: FabricFacts
-
-    @property
-    def bill(self) -> Bill:
-        return bill_of(self.fabric)
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        return failures_of(self.fabric)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FabricDrawn(Result):
-    subject: ClassVar[str] = "fabric_draw"
-    fabric: Fabric
-    facts: FabricFacts
-
-    @cached_property
-    def svg(self) -> str:
-        """One ``<svg>`` element."""
-        from colltool.render.drawing import fabric_svg
-
-        return fabric_svg(self.fabric, self.fabric.name)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FabricSized(Result):
-    """A Clos sized for so many endpoints of so many ports."""
-
-    subject: ClassVar[str] = "fabric_size"
-    endpoints: int
-    ports_per_endpoint: int
-    plan: ClosPlan
-    bill: Bill
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        return failures_of_plan(self.plan, self.endpoints, self.ports_per_endpoint)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FabricsChecked(Result):
-    subject: ClassVar[str] = "fabric_check"
-    checks: tuple[CheckedFabric, ...]
-
-
 @dataclass(frozen=True)
 class Failure:
-    """One failed part and what that takes from whom.
+    """One failed part and what that takes from whom, in ports and cables, before any detour is congested.
 
-    ``tier``: empty for a Clos sized without a fabric. ``part``: ``NIC`` or ``port`` of an accelerator, each with its cable;
-    ``link``; ``switch``; ``switches``: all of a domain. ``level``: of the switch, or that the link enters from below; else the
-    tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left without a switch. ``endpoints``, ``ranks``: that
-    lose at most ``share`` of their bandwidth each. ``beyond``: the level whose upward traffic that is; empty: all of the tier's.
-    ``cut_off``: ranks that reach nobody on the tier any more.
+    Of groups that are not full, the fullest. ``tier``: empty for a Clos sized without a fabric. ``part``: ``NIC`` or ``port`` of
+    an accelerator, each with its cable; ``link``; ``switch``; ``switches``: all of a domain. ``level``: of the switch, or that
+    the link enters from below; else the tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left without a
+    switch. ``endpoints``, ``ranks``: that lose at most ``share`` of their bandwidth each. ``beyond``: the level whose upward
+    traffic that is; empty: all of the tier's. ``cut_off``: ranks that reach nobody on the tier any more. Source of the question:
+    Collectives Explainer Series part 03 §1.1, one switch a pod against one for each of its rails.
     """
 
     tier: str
@@ -129,12 +74,8 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
         yield known(part="switches", count=count, nics=nics, endpoints=facts.endpoints, ranks=ranks, share=1.0, cut_off=ranks)
 
 
-def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> tuple[Failure, ...]:
+def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
     """Every kind of single failure of a Clos over endpoints of ``ports`` each; an endpoint counts as one rank."""
-    return tuple(_of_plan(plan, endpoints, ports))
-
-
-def _of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
     on_rail = ceil(plan.ports / plan.rails)
     of_endpoint = ceil(ports / plan.rails)
     serving = min(plan.rails, ports)  # rails that an endpoint has a port on
@@ -158,19 +99,17 @@ def _of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
         )
 
     leaf, *above = plan.levels
-    under_leaf = min(leaf.down_ports, on_rail)
+    below, under, spread = leaf, min(leaf.down_ports, on_rail), 1
     yield lost("NIC", 0, plan.ports, 1, 1 / ports)
-    yield lost("switch", 0, leaf.switches, under_leaf, min(of_endpoint, under_leaf) / ports)
-    below, under, spread = leaf, under_leaf, 1
+    yield lost("switch", 0, leaf.switches, under, min(of_endpoint, under) / ports)
     for at, one in enumerate(above, start=1):
         ways = below.up_ports * spread  # cables out of one group of the level below
         yield lost("link", at, one.cables, under, 1 / (ways * serving), below.name)
         last = at == len(above)
-        reached = min(on_rail, leaf.down_ports * ceil(plan.leaves / plan.pods))
-        switches = one.per_rail if last else one.per_rail // plan.pods
-        under = on_rail if last else reached
-        yield lost("switch", at, one.switches, under, 1 / (switches * serving), below.name)
-        below, spread = one, switches
+        under = on_rail if last else min(on_rail, leaf.down_ports * ceil(plan.leaves / plan.pods))
+        spread = one.per_rail if last else one.per_rail // plan.pods
+        yield lost("switch", at, one.switches, under, 1 / (spread * serving), below.name)
+        below = one
 
 
 class Usual(NamedTuple):
@@ -183,22 +122,28 @@ class Usual(NamedTuple):
 
 # One way, one link or port.
 INSIDE_BPS = Usual(8e9, 4e12, "links inside a node or rack run from PCIe's 16 GB/s to the 1.8 TB/s of NVLink 6")
-
 NETWORK_BPS = Usual(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
-
 ALPHA_S = Usual(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
-
 SWITCH_ALPHA_S = Usual(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")
-
 OVERHEAD_S = Usual(0.0, 1e-3, "a call costs 1 to 50 us to launch")
-
 ETA_ALPHA = Usual(1.0, 10.0, "queues make a message a few times slower, not tens of times")
-
 ETA_BETA = Usual(0.1, 1.0, "transports keep 0.5 to 0.98 of the line rate")
-
 OVERSUBSCRIPTION = Usual(1.0, 16.0, "networks for collectives are built 1:1 to 8:1")
 
+PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
+"""Rates at which network ports are sold, in Gb/s."""
+
+_MOST_SHARED = 16  # ranks behind one NIC, or NICs behind one rank
 _OF_TIER = 3  # steps to a number of a tier: tiers, 0, alpha
+
+
+class LintWarning(NamedTuple):
+    """Something valid that is hardly ever meant: where, what it says, and why that is odd."""
+
+    path: KeyPath
+    where: str
+    what: str
+    why: str
 
 
 class CheckedFabric(NamedTuple):
@@ -223,80 +168,61 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
     for tier, told in zip(fabric.tiers, data["tiers"], strict=True):
         for level, one in zip(told.get("levels", ()), capabilities_of(tier).classes, strict=False):
             level["oversubscription"] = one.oversubscription
-    found = list(_outside(("launch_overhead",), data, OVERHEAD_S, format_time))
+    found: list[LintWarning] = []
+
+    def check(path: KeyPath, usual: Usual, words: Callable[[float], str] = "{:g}".format) -> None:
+        value = value_at(path, data)
+        if value is not None and not usual.least <= value <= usual.most:
+            side = f"above {words(usual.most)}" if value > usual.most else f"below {words(usual.least)}"
+            found.append(LintWarning(path, "", f"{words(value)} is {side}", usual.why))
+
+    check(("launch_overhead",), OVERHEAD_S, format_time)
     for index, tier in enumerate(data["tiers"]):
-        path = ("tiers", index)
-        usual = NETWORK_BPS if index else INSIDE_BPS
-        if len(data["tiers"]) == 1:  # one tier may be either
-            usual = Usual(NETWORK_BPS.least, INSIDE_BPS.most, f"{NETWORK_BPS.why}; {INSIDE_BPS.why}")
-        found += _outside((*path, "bandwidth"), data, usual, format_rate)
-        found += _bits(path, value_at((*path, "bandwidth"), written), innermost=index == 0, alone=len(data["tiers"]) == 1)
-        found += _numbers(path, tier, data)
-        found += _switch_levels(path, tier)
+        path, alone = ("tiers", index), len(data["tiers"]) == 1
+        rate = NETWORK_BPS if index else INSIDE_BPS
+        if alone:  # one tier may be either
+            rate = Usual(NETWORK_BPS.least, INSIDE_BPS.most, f"{NETWORK_BPS.why}; {INSIDE_BPS.why}")
+        check((*path, "bandwidth"), rate, format_rate)
+        if not index:
+            found += _bits((*path, "bandwidth"), value_at((*path, "bandwidth"), written), alone=alone)
+        for part in ((), *((key, at) for key in ("levels", "protocols") for at in range(len(tier.get(key, ()))))):
+            fitted = part[:1] == ("protocols",)  # where sizes do not tell alpha from the launch overhead, a fit leaves it at 0
+            check((*path, *part, "alpha"), ALPHA_S._replace(least=0.0) if fitted else ALPHA_S, format_time)
+            check((*path, *part, "launch_overhead"), OVERHEAD_S, format_time)
+            check((*path, *part, "oversubscription"), OVERSUBSCRIPTION)
+            check((*path, *part, "eta", "alpha"), ETA_ALPHA)
+            check((*path, *part, "eta", "beta"), ETA_BETA)
+        check((*path, "in_network", "alpha_switch"), SWITCH_ALPHA_S, format_time)
+        asked, there = value_at(("in_network", "levels"), tier), len(tier["levels"]) if "levels" in tier else 1
+        if asked is not None and asked > there:
+            what, why = f"reduces in {asked} levels of switches, the tier has {there}", "a switch reduces once; leave it out"
+            found.append(LintWarning((*path, "in_network", "levels"), "", what, f"{why} to have them counted"))
     told = {one.path[-1] for one in found}  # a tier's number that is off by itself is off beside others too: said once
     return [*found, *(one for one in odd_together(fabric) if len(one.path) > _OF_TIER or one.path[-1] not in told)]
 
 
-def _numbers(path: KeyPath, tier: dict[str, Any], data: dict[str, Any]) -> Iterator[LintWarning]:
-    listed = [(key, index) for key in ("levels", "protocols") for index in range(len(tier.get(key, ())))]
-    for part in ((), *listed):
-        fitted = part[:1] == ("protocols",)  # where sizes do not tell alpha from the launch overhead, a fit leaves it at nothing
-        yield from _outside((*path, *part, "alpha"), data, ALPHA_S._replace(least=0.0) if fitted else ALPHA_S, format_time)
-        yield from _outside((*path, *part, "launch_overhead"), data, OVERHEAD_S, format_time)
-        yield from _outside((*path, *part, "oversubscription"), data, OVERSUBSCRIPTION, "{:g}".format)
-        yield from _outside((*path, *part, "eta", "alpha"), data, ETA_ALPHA, "{:g}".format)
-        yield from _outside((*path, *part, "eta", "beta"), data, ETA_BETA, "{:g}".format)
-    yield from _outside((*path, "in_network", "alpha_switch"), data, SWITCH_ALPHA_S, format_time)
-
-
-def _outside(path: KeyPath, data: Any, usual: Usual, shown: Any) -> Iterator[LintWarning]:
-    value = value_at(path, data)
-    if value is not None and not usual.least <= value <= usual.most:
-        side = f"above {shown(usual.most)}" if value > usual.most else f"below {shown(usual.least)}"
-        yield LintWarning(path, "", f"{shown(value)} is {side}", usual.why)
-
-
-def _bits(path: KeyPath, written: Any, *, innermost: bool, alone: bool) -> Iterator[LintWarning]:
+def _bits(path: KeyPath, written: Any, *, alone: bool) -> Iterator[LintWarning]:
     """A rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant."""
     text = written.strip() if isinstance(written, str) else ""
-    if not innermost or not text.endswith(("bps", "b/s")):
-        return
-    number = text.removesuffix("bps").removesuffix("b/s")
-    rated = any(number.rstrip() in (f"{rate}G", f"{rate / 1000:g}T") for rate in PORT_GBPS)
-    if not (alone and rated):
-        why = "links inside a node or rack are quoted in bytes, GB/s; network ports in bits"
-        yield LintWarning((*path, "bandwidth"), "", f"{text} is in bits, an eighth of as many bytes", why)
-
-
-def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]:
-    asked = value_at(("in_network", "levels"), tier)
-    there = len(tier["levels"]) if "levels" in tier else 1
-    if asked is not None and asked > there:
-        what = f"reduces in {asked} levels of switches, the tier has {there}"
-        yield LintWarning((*path, "in_network", "levels"), "", what, "a switch reduces once; leave it out to have them counted")
-
-
-PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
-
-"""Rates at which network ports are sold, in Gb/s."""
-
-_MOST_SHARED = 16  # ranks behind one NIC, or NICs behind one rank
-
-
-class LintWarning(NamedTuple):
-    """Something valid that is probably not meant: where, what it says, and why that is odd."""
-
-    path: KeyPath
-    where: str
-    what: str
-    why: str
+    if text.endswith(("bps", "b/s")):
+        number = text.removesuffix("bps").removesuffix("b/s").rstrip()
+        if not (alone and any(number in (f"{rate}G", f"{rate / 1000:g}T") for rate in PORT_GBPS)):
+            why = "links inside a node or rack are quoted in bytes, GB/s; network ports in bits"
+            yield LintWarning(path, "", f"{text} is in bits, an eighth of as many bytes", why)
 
 
 def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
     """Numbers that do not go together."""
     for index, (inner, outer) in enumerate(pairwise(fabric.tiers), start=1):
         yield from _wrong_way_round(index, inner, outer)
-        yield from _no_port(index, outer)
+        rate = outer.bandwidth * 8e-9
+        sold = any(isclose(rate * n, one) or isclose(rate, one * n) for one in PORT_GBPS for n in range(1, _MOST_SHARED + 1))
+        measured = outer.eta.beta < 1 and outer.protocols is None and not sold  # a measured rate, counted down twice
+        if measured and capabilities_of(outer).joined_by == "switches":
+            said = f"{format_rate(outer.bandwidth)}, {rate:.4g} Gb/s"
+            what = f"no port is sold at {said}, and eta.beta {outer.eta.beta:g} comes on top"
+            why = "bandwidth is the line rate, eta.beta the share reached; for a measured rate, eta.beta is 1"
+            yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
     for index, (tier, facts) in enumerate(zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True)):
         yield from _levels(("tiers", index, "levels"), tier)
         for misfit in facts.misfits:
@@ -320,16 +246,6 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
         yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
 
 
-def _no_port(index: int, tier: Tier) -> Iterator[LintWarning]:
-    """A rate at which no port is sold, with eta on top: a measured rate, counted down twice."""
-    rate = tier.bandwidth * 8e-9
-    sold = any(isclose(rate * n, one) or isclose(rate, one * n) for one in PORT_GBPS for n in range(1, _MOST_SHARED + 1))
-    if capabilities_of(tier).joined_by == "switches" and tier.eta.beta < 1 and tier.protocols is None and not sold:
-        what = f"no port is sold at {format_rate(tier.bandwidth)}, {rate:.4g} Gb/s, and eta.beta {tier.eta.beta:g} comes on top"
-        why = "bandwidth is the line rate, eta.beta the share reached; for a measured rate, eta.beta is 1"
-        yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
-
-
 def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
     classes = capabilities_of(tier).classes
     for index, (below, above) in enumerate(pairwise(classes), start=1):
@@ -349,3 +265,59 @@ def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
     elif len(classes) > 1 and last == 1 and tier.endpoints > first.group:
         what = f"{tier.endpoints} endpoints leave one alone on the last '{first.name}' of {first.group}"
         yield LintWarning((*path, 0, "group"), "", what, "it pays the level above for every message; fill the leaf or move one")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FabricList(Result):
+    subject: ClassVar[str] = "fabric"
+    fabrics: tuple[Fabric, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FabricShown(Result):
+    subject: ClassVar[str] = "fabric"
+    fabric: Fabric
+    facts: FabricFacts
+
+    @property
+    def bill(self) -> Bill:
+        return bill_of(self.fabric)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return failures_of(self.fabric)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FabricDrawn(Result):
+    subject: ClassVar[str] = "fabric"
+    fabric: Fabric
+    facts: FabricFacts
+
+    @cached_property
+    def svg(self) -> str:
+        """One ``<svg>`` element."""
+        from colltool.render.drawing import fabric_svg
+
+        return fabric_svg(self.fabric, self.fabric.name)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FabricSized(Result):
+    """A Clos sized for so many endpoints of so many ports."""
+
+    subject: ClassVar[str] = "fabric_parts"
+    endpoints: int
+    ports_per_endpoint: int
+    plan: ClosPlan
+    bill: Bill
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return tuple(failures_of_plan(self.plan, self.endpoints, self.ports_per_endpoint))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FabricsChecked(Result):
+    subject: ClassVar[str] = "job"
+    checks: tuple[CheckedFabric, ...]

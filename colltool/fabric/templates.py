@@ -1,4 +1,6 @@
-"""A fabric file to start from, with a comment beside each key: a template, tiers typed on a line, or another fabric."""
+"""A fabric file to start from, with a comment beside each key (of a template, tiers typed on a line, or another fabric), and any
+fabric as YAML text that loads again.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,12 @@ from colltool.fabric.load import FabricSource, fabric_data, load_fabric
 from colltool.sizing.size_clos import LEVELS
 
 TEMPLATE = "nvlink:star:8:450GB/s:0.8us,ib:clos:32/64:400Gbps:5us/11us:s=1"  # as the shipped dgx-h100, whose file has the sources
+EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
+ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
+"""Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
 
-_SIZING = {"rails": 8, "nics_per_rail": 1, "radix": 64}
-
-_OVERHEAD = "5us"
+_FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
+_WHOLE = re.compile(r"\d{1,8}")
 
 # What each key means, by its path: an index that stands in it counts for that item alone.
 COMMENTS = {
@@ -60,8 +64,10 @@ MORE = {
     "uncertainty": "{alpha: 2x, eta.beta: 0.6:0.9}",
     "prices": "{currency: USD, switch: {price: 30000, draws: 1.7kW}, cable: 200, optic: 600, nic: 1500, power: 0.10/kWh}",
 }
-
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_SHORT = 110  # characters of what stands on one line
+_COLUMN = 36  # where comments begin
+_CUT_LINE = 100  # bytes of the line that says what is left out
 
 
 def fabric_start(source: FabricSource | None = None, tiers: str | None = None, overrides: Overrides = (), name: str = "") -> str:
@@ -72,49 +78,26 @@ def fabric_start(source: FabricSource | None = None, tiers: str | None = None, o
     if source is not None and tiers is not None:
         fix = f"leave out {given('source')} or {given('tiers')}"
         raise ColltoolError("a file starts from a fabric or from tiers, not from both", argument="tiers", fix=fix)
-    data = fabric_data(_drafted(tiers) if source is None else source, overrides)
+    if source is None:
+        drafted = [_tier(text.strip()) for text in (tiers or TEMPLATE).split(",")]
+        if tiers is None:
+            drafted[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
+        source = {"name": "my-cluster", "tiers": drafted, "launch_overhead": "5us"}
     called = _NO_NAME.sub("-", name).strip("-_")[:64]
-    data = _with_schema(data | ({"name": called} if called else {}))
+    data = {"schema": "colltool.fabric/1", **fabric_data(source, overrides), **({"name": called} if called else {})}
     load_fabric(data)
     head = ["Put your own numbers in, then: colltool fabric check FILE", "All keys: colltool guide fabrics"]
-    left = {key: text for key, text in MORE.items() if key not in data}
-    return commented_text(data, head, COMMENTS, left)
+    return _commented(data, head, {key: text for key, text in MORE.items() if key not in data})
 
 
 def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:
     """A fabric with its overrides as a file that loads to the same."""
     made = [f"with {', '.join(f'{key}={value}' for key, value in load_fabric(source, overrides).overrides)}"] if overrides else []
-    return fabric_text(_with_schema(fabric_data(source, overrides)), made)
-
-
-def _with_schema(data: dict[str, Any]) -> dict[str, Any]:
-    return {"schema": "colltool.fabric/1", **data}
-
-
-def _drafted(tiers: str | None) -> dict[str, Any]:
-    data: dict[str, Any] = {"name": "my-cluster", "tiers": tiers_of(tiers or TEMPLATE), "launch_overhead": _OVERHEAD}
-    if tiers is None:
-        data["tiers"][-1]["sizing"] = dict(_SIZING)
-    return data
-
-
-EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
-
-ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
-
-"""Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
-
-_FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
-
-_WHOLE = re.compile(r"\d{1,8}")
-
-
-def tiers_of(typed: str) -> list[dict[str, Any]]:
-    """The tiers of a line such as :data:`EXAMPLE`, as data of a fabric file; the file's own checks come later."""
-    return [_tier(text.strip()) for text in typed.split(",")]
+    return fabric_text({"schema": "colltool.fabric/1", **fabric_data(source, overrides)}, made)
 
 
 def _tier(text: str) -> dict[str, Any]:
+    """A tier of a line such as :data:`EXAMPLE`, as data of a fabric file; the file's own checks come later."""
     fields = [field.strip() for field in text.split(":")]
     if len(fields) < len(_FIELDS) or not all(fields):
         missing = _FIELDS[next((i for i, field in enumerate(fields) if not field), len(fields)) :]
@@ -124,12 +107,13 @@ def _tier(text: str) -> dict[str, Any]:
     if topology not in ETAS:
         fix = f"{nearest(topology, list(ETAS))} one of {', '.join(ETAS)}".strip()
         raise _refused(f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", fix)
-    _read(parse_rate, rate, text)
-    tier: dict[str, Any] = {"name": name, "topology": topology}
-    more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
     alphas = [one.strip() for one in alpha.split("/")]
+    _check(parse_rate, rate, text)
+    more = dict(_option(field, text) for field in fields[len(_FIELDS) :])
     for one in alphas:
-        _read(parse_time, one, text)
+        _check(parse_time, one, text)
+    tier: dict[str, Any] = {"name": name, "topology": topology}
+    groups = []
     if topology in ("torus", "mesh"):
         tier["shape"] = _counts(size, "x", "a shape such as 8x8x4", text)
     else:
@@ -138,10 +122,9 @@ def _tier(text: str) -> dict[str, Any]:
     levels = topology == "clos" and (len(groups) > 1 or len(alphas) > 1)
     if not levels and len(alphas) > 1:
         raise _refused(f"'{clipped(alpha)}' gives several alphas", "one, such as 0.8us; a clos with levels has one for each")
-    tier |= {"alpha": alpha} if not levels else {}
-    tier |= {"bandwidth": rate, "eta": more.get("eta") or dict(zip(("alpha", "beta"), ETAS[topology], strict=True))}
-    if "ports" in more:
-        tier["ports"] = more["ports"]
+    tier |= {} if levels else {"alpha": alpha}
+    tier |= {"bandwidth": rate, "eta": dict(zip(("alpha", "beta"), ETAS[topology], strict=True))}
+    tier |= {key: value for key, value in more.items() if key != "s"}
     if levels:
         tier["levels"] = _levels(groups, alphas, more.get("s", []), text)
     elif "s" in more:
@@ -172,17 +155,16 @@ def _levels(groups: list[int], alphas: list[str], ratios: list[float], text: str
 def _option(field: str, text: str) -> tuple[str, Any]:
     """``s=2/1.5``, ``eta=1.2/0.8`` or ``ports=4``."""
     key, _, value = (part.strip() for part in field.partition("="))
-    numbers = [_number(one) for one in value.split("/")]
-    known = {"s": None not in numbers, "eta": None not in numbers and len(numbers) == 2, "ports": bool(_WHOLE.fullmatch(value))}
-    if not known.get(key):
-        raise _refused(f"'{clipped(field)}' is not understood in '{clipped(text)}'", "s=2, eta=1.2/0.8 or ports=4 may follow")
-    if key == "ports":
+    if key == "ports" and _WHOLE.fullmatch(value):
         return key, int(value)
-    return key, numbers if key == "s" else {"alpha": numbers[0], "beta": numbers[1]}
-
-
-def _number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text.strip()) else None
+    parts = [part.strip() for part in value.split("/")]
+    if key in ("s", "eta") and all(map(re.compile(r"\d{1,6}(\.\d{1,6})?").fullmatch, parts)):
+        numbers = list(map(float, parts))
+        if key == "s":
+            return key, numbers
+        if len(numbers) == 2:
+            return key, {"alpha": numbers[0], "beta": numbers[1]}
+    raise _refused(f"'{clipped(field)}' is not understood in '{clipped(text)}'", "s=2, eta=1.2/0.8 or ports=4 may follow")
 
 
 def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
@@ -192,7 +174,7 @@ def _counts(text: str, between: str, wanted: str, tier: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _read(parse: Callable[[str], float], value: str, tier: str) -> None:
+def _check(parse: Callable[[str], float], value: str, tier: str) -> None:
     try:
         parse(value)
     except ColltoolError as error:
@@ -203,13 +185,6 @@ def _read(parse: Callable[[str], float], value: str, tier: str) -> None:
 
 def _refused(what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, argument="tiers", fix=fix or f"write {given('tiers', EXAMPLE)}")
-
-
-_SHORT = 110  # characters of what stands on one line
-
-_COLUMN = 36  # where comments begin
-
-_CUT_LINE = 100  # bytes of the line that says what is left out
 
 
 class _Dumper(yaml.SafeDumper):
@@ -230,54 +205,37 @@ class _Drafter(_Dumper):
     """Short mappings and lists of plain values on one line, as people write them."""
 
     def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
-        return super().represent_mapping(tag, mapping, flow_style=_is_short(mapping) and "source" not in mapping)
+        short = len(str(mapping)) <= _SHORT and "source" not in mapping
+        return super().represent_mapping(tag, mapping, flow_style=short)
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
-        plain = not any(isinstance(one, dict) for one in sequence)
-        return super().represent_sequence(tag, sequence, flow_style=plain and _is_short(sequence))
+        short = len(str(sequence)) <= _SHORT and not any(isinstance(one, dict) for one in sequence)
+        return super().represent_sequence(tag, sequence, flow_style=short)
 
 
-def _is_short(value: Any) -> bool:
-    return len(str(value)) <= _SHORT and not isinstance(value, str)
-
-
-def commented_text(data: dict[str, Any], head: Sequence[str], comments: Mapping[str, str], more: Mapping[str, str]) -> str:
+def _commented(data: dict[str, Any], head: Sequence[str], more: Mapping[str, str]) -> str:
     """A fabric file with a comment at the first occurrence of each kind of key; without them beyond the reader's size limit.
 
-    ``head``: comment lines on top. ``comments``: by key path, without list indices or with that of one item. ``more``: keys that
-    are missing, with examples, as comments below.
+    ``head``: comment lines on top. ``more``: keys that are missing, with examples, as comments below.
     """
     body = yaml.dump(data, Dumper=_Drafter, sort_keys=False, allow_unicode=True, width=120)
     lines = body.splitlines()
-    for number, said in _comments(yaml.compose(body), comments).items():
-        lines[number] = _commented(lines[number], said)
-    below = ["", "# More that a file may say:"] if more else []
-    below += [line for key, example in more.items() for line in (f"#   {comments[key]}:", f"# {key}: {example}")]
-    text = "\n".join([*(f"# {line}" for line in head), *lines, *below, ""])
-    if len(text.encode()) > BOUNDS["definition"].limit:
-        return fabric_text(data, head)
-    return text
-
-
-def _commented(line: str, said: str) -> str:
-    if len(line) <= _COLUMN:
-        return f"{line:<{_COLUMN}}  # {said}"
-    indent = line[: len(line) - len(line.lstrip())]
-    return f"{indent}# {said}\n{line}"
-
-
-def _comments(root: Any, comments: Mapping[str, str]) -> dict[int, str]:
-    """What to write on which line: the first key of each comment, the first comment of each line."""
-    found: dict[int, str] = {}
     told: set[str] = set()
-    for path, line in _keys(root, ()):
-        plain = ".".join(str(step) for step in path if not isinstance(step, int))
-        exact = ".".join(map(str, path))
-        name = exact if exact in comments else plain
-        if name in comments and name not in told and line not in found:
-            found[line] = comments[name]
-            told.add(name)
-    return found
+    taken: set[int] = set()
+    for path, number in _keys(yaml.compose(body), ()):
+        exact, plain = ".".join(map(str, path)), ".".join(step for step in path if isinstance(step, str))
+        name = exact if exact in COMMENTS else plain
+        if name not in COMMENTS or name in told or number in taken:
+            continue
+        told.add(name)
+        taken.add(number)
+        line, said = lines[number], f"# {COMMENTS[name]}"
+        indent = line[: len(line) - len(line.lstrip())]
+        lines[number] = f"{line:<{_COLUMN}}  {said}" if len(line) <= _COLUMN else f"{indent}{said}\n{line}"
+    below = ["", "# More that a file may say:"] if more else []
+    below += [line for key, example in more.items() for line in (f"#   {COMMENTS[key]}:", f"# {key}: {example}")]
+    text = "\n".join([*(f"# {line}" for line in head), *lines, *below, ""])
+    return text if len(text.encode()) <= BOUNDS["definition"].limit else fabric_text(data, head)
 
 
 def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
@@ -301,8 +259,7 @@ def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:
         fix = "use fewer logs, protocols or texts"
         raise ColltoolError(f"a fabric file of more than {limit // 2**20} MiB cannot be read back", fix=fix)
     lines = [f"# {line}".rstrip() + "\n" for line in comments]
-    ends = list(accumulate(len(line.encode()) for line in lines))
-    kept = bisect_right(ends, room)
+    kept = bisect_right(list(accumulate(len(line.encode()) for line in lines)), room)
     left = len(lines) - kept
     cut = f"# ({left} more lines are left out: a file holds at most {limit // 2**20} MiB)\n" if left else ""
     return "".join(lines[:kept]) + cut + body

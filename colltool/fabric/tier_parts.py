@@ -5,9 +5,7 @@ Numbers are SI once validated. Class docstrings go into the JSON Schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from math import prod
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
@@ -18,7 +16,6 @@ from colltool.definitions.field_types import (
     MAX_DEPTH,
     MAX_LISTED,
     MAX_RANKS,
-    MAX_RATIO,
     Accepted,
     Alpha,
     Bandwidth,
@@ -38,8 +35,8 @@ from colltool.definitions.field_types import (
 )
 
 
-def known_algorithm(primitive: Primitive, name: str) -> str:
-    """A name that ``--algorithm`` takes for a primitive; a composition may carry its choices."""
+def check_algorithm(primitive: Primitive, name: str) -> None:
+    """It is a name that ``--algorithm`` takes for a primitive; a composition may carry its choices."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
     from colltool.algorithms.registry import every_algorithm, find, on_request
@@ -50,29 +47,11 @@ def known_algorithm(primitive: Primitive, name: str) -> str:
         row = find(primitive, base if base in {one.name for one in on_request()} else name, composed)
         if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
             raise ColltoolError(f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8")
-        return name
+        return
     known = sorted({row.name for row in every_algorithm()})
-    unknown = [part for part in choice.split("/") if part not in known] if colon else []
-    if unknown:
-        fix = nearest(unknown[0], known) or f"known: {', '.join(known)}"
-        raise ColltoolError(f"no algorithm '{unknown[0]}' in '{name}'", fix=fix)
-    return name
-
-
-def check_algorithms(listed: Mapping[Primitive, Sequence[str]], keys: Sequence[str]) -> None:
-    """Every algorithm exists for its primitive and is listed once; ``keys`` are the primitives as the file spells them."""
-    slips = []
-    for key, (primitive, names) in zip(keys, listed.items(), strict=True):
-        for index, name in enumerate(names):
-            at = (key, index)
-            if name in names[:index]:
-                slips.append(Slip(f"'{name}' is named twice", "list it once", at))
-                continue
-            try:
-                known_algorithm(primitive, name)
-            except ColltoolError as error:
-                slips.append(Slip(error.what, error.fix, at))
-    refuse(slips)
+    for part in choice.split("/") if colon else ():
+        if part not in known:
+            raise ColltoolError(f"no algorithm '{part}' in '{name}'", fix=nearest(part, known) or f"known: {', '.join(known)}")
 
 
 def check_named_once(keys: Sequence[str]) -> None:
@@ -261,79 +240,9 @@ def oversubscription_totals(levels: Sequence[Level]) -> list[float]:
     return found[1:]
 
 
-def check_axes(
-    shape: Sequence[int], wrap: Sequence[bool] | None, slices: Sequence[Sequence[int]] | None, *, closes: bool
-) -> None:
-    """A lattice is not too large, describes each of its axes, and wraps around only as a torus."""
-    slips, axes, endpoints = [], len(shape), prod(shape)
-    if endpoints > MAX_RANKS:
-        slips.append(Slip(f"{endpoints} endpoints are more than {MAX_RANKS}", "shorten an axis", ("shape",)))
-    if wrap is not None and len(wrap) != axes:
-        slips.append(Slip(f"has {len(wrap)} entries, the shape has {axes} axes", "give one for each axis", ("wrap",)))
-    elif any(wrap or ()) and not closes:
-        slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
-    for index, one in enumerate(slices or ()):
-        if len(one) != axes:
-            slips.append(Slip(f"has {len(one)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
-    refuse(slips)
-
-
-def check_levels(alpha: float | None, levels: Sequence[Level] | None, size: int) -> None:
-    """Either one alpha or levels that nest, the last around all endpoints, with hops that multiply to at most ``MAX_RATIO``."""
-    if levels is None:
-        if alpha is None:
-            raise Slips(Slip("needs alpha, or levels", "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"))
-        return
-    slips = []
-    if alpha is not None:
-        slips.append(Slip("has both alpha and levels: give each level its own alpha", "remove this one", ("alpha",)))
-    first, last = levels[0], levels[-1]
-    names = [level.name for level in levels]
-    if (second := first_repeated(names)) is not None:
-        what = f"two levels have the same name: {', '.join(names)}"
-        slips.append(Slip(what, "give each a name of its own", ("levels", second, "name")))
-    if first.oversubscription != 1:
-        what = f"oversubscription has no meaning on the first level '{first.name}': no uplinks enter it from below"
-        slips.append(Slip(what, "give it to the level above", ("levels", 0, "oversubscription")))
-    for index, (below, above) in enumerate(pairwise(levels), start=1):
-        if above.group % below.group or above.group <= below.group:
-            what = f"groups do not nest: '{above.name}' has {above.group} endpoints, "
-            what += f"which is not a larger multiple of the {below.group} of '{below.name}'"
-            near = max(2, -(-above.group // below.group)) * below.group
-            slips.append(Slip(what, f"the next that does: group: {near}", ("levels", index, "group")))
-    if last.group < size:
-        what = f"the last level '{last.name}' joins {last.group} endpoints, the tier has {size}"
-        fix = f"give it a group of {size} or more, or add a level above it"
-        slips.append(Slip(what, fix, ("levels", len(levels) - 1, "group")))
-    over = [(at, total) for at, total in enumerate(oversubscription_totals(levels)) if total > MAX_RATIO]
-    if over and not slips:
-        (at, total), fix = over[0], f"hops multiply from the endpoints up: at most {MAX_RATIO} in all"
-        slips.append(Slip(f"oversubscribed {total:g}:1 against the endpoints", fix, ("levels", at, "oversubscription")))
-    refuse(slips)
-
-
-def check_protocols(listed: Sequence[Protocol]) -> None:
-    """A primitive finds at most one protocol of a name."""
-    slips = []
-    for index, one in enumerate(listed):
-        for other in listed[:index]:
-            both = set(one.primitives or ()) & set(other.primitives or ())
-            if one.name == other.name and (both or one.primitives is other.primitives is None):
-                what = f"for {min(both)}" if both else "for all primitives"
-                fix = "give each a name of its own, or primitives that differ"
-                slips.append(Slip(f"two protocols are called '{one.name}' {what}", fix, ("protocols", index)))
-                break
-    refuse(slips)
-
-
 def check_switch(switch: InNetwork | None, listed: Sequence[Protocol]) -> None:
     """The switches compute under protocols that the tier lists."""
     names = [one.name for one in listed]
-    known = ", ".join(names) or "none"
-    refuse(
-        [
-            Slip(f"names '{name}', protocols lists {known}", "name a protocol of this tier", ("in_network", "protocols", index))
-            for index, name in enumerate((switch.protocols or ()) if switch else ())
-            if name not in names
-        ]
-    )
+    named = enumerate((switch.protocols or ()) if switch else ())
+    what, fix = f"protocols lists {', '.join(names) or 'none'}", "name a protocol of this tier"
+    refuse([Slip(f"names '{name}', {what}", fix, ("in_network", "protocols", at)) for at, name in named if name not in names])

@@ -1,6 +1,6 @@
-"""Copies of a fabric with other numbers, unchecked.
+"""Values of a fabric: copies with other numbers, ranges of uncertain ones, and the source of each.
 
-Numbers may be arrays, of which pricing works out every element: many fabrics are priced at once.
+Copies are unchecked. Numbers may be arrays, of which pricing works out every element: many fabrics are priced at once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
 Place = tuple[str | int, ...]
-
 """Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``."""
 
-_WORDS = frozenset({"source", "notes", "description", "name"})  # never priced
-
+_NEVER_PRICED = frozenset({"source", "notes", "description", "name"})
 INNERMOST = (0,)
 
 
@@ -59,7 +57,7 @@ def values_of(fabric: Fabric) -> dict[Place, Any]:
 def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
     if isinstance(part, BaseModel):
         for name in type(part).model_fields:
-            if name not in _WORDS:
+            if name not in _NEVER_PRICED:
                 yield from _values(getattr(part, name), (*at, name))
     elif isinstance(part, tuple):
         for index, one in enumerate(part):
@@ -77,15 +75,9 @@ def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
     first, *others = [values_of(fabric) for fabric in fabrics]
     if any(other.keys() != first.keys() for other in others):
         return None
-    found: dict[Place, list[float]] = {}
-    for place, value in first.items():
-        several = [value, *(one[place] for one in others)]
-        if all(one == value for one in several):
-            continue
-        if not all(isinstance(one, float) for one in several):
-            return None
-        found[place] = several
-    return found
+    every = {place: [value, *(one[place] for one in others)] for place, value in first.items()}
+    found = {place: several for place, several in every.items() if any(one != several[0] for one in several)}
+    return found if all(isinstance(one, float) for several in found.values() for one in several) else None
 
 
 def with_values(fabric: Fabric, values: Mapping[Place, Any]) -> Fabric:
@@ -98,35 +90,28 @@ def with_values(fabric: Fabric, values: Mapping[Place, Any]) -> Fabric:
 def _put(part: Any, place: Place, value: Any) -> Any:
     if not place:
         return value
-    step, *rest = place
+    step, rest = place[0], place[1:]
     if isinstance(part, tuple):
-        return tuple(_put(one, tuple(rest), value) if index == step else one for index, one in enumerate(part))
+        return tuple(_put(one, rest, value) if index == step else one for index, one in enumerate(part))
     if isinstance(part, dict):
-        return {key: _put(one, tuple(rest), value) if str(key) == step else one for key, one in part.items()}
-    return part.model_copy(update={str(step): _put(getattr(part, str(step)), tuple(rest), value)})
+        return {key: _put(one, rest, value) if str(key) == step else one for key, one in part.items()}
+    return part.model_copy(update={str(step): _put(getattr(part, str(step)), rest, value)})
 
 
 USUAL = ("alpha=2x", "eta.beta=20%", "bandwidth=10%")
-
 """Defaults. Latencies are rarely known to a factor, contention to no better than 20% (Collectives Explainer Series 05 section 7),
 rates to what encoding and headers take.
 """
 
 _FACTOR, _SHARE, _RANGE = re.compile(r"(\d+\.?\d*)x"), re.compile(r"(\d+\.?\d*)%"), re.compile(r"([^:]+):([^:]+)")
-
 _AROUND = frozenset({"levels", "protocols", "in_network"})  # parts of a tier whose numbers are called like the tier's own
-
 _ALIKE = {"alpha": frozenset({"alpha", "alpha_switch", "post"}), "eta.beta": frozenset({"eta.beta", "eta_beta"})}
-
 """What a factor or share of a name also covers: every latency, every share of bandwidth."""
-
 _READ: dict[str, Callable[[str], float]] = {
-    "alpha": parse_time, "alpha_switch": parse_time, "post": parse_time, "launch_overhead": parse_time, "startup": parse_time,
-    "bandwidth": parse_rate, "local_copy": parse_rate,
-}  # fmt: skip
-
+    **dict.fromkeys(("alpha", "alpha_switch", "post", "launch_overhead", "startup"), parse_time),
+    **dict.fromkeys(("bandwidth", "local_copy"), parse_rate),
+}
 _RATIO, _PART = (1.0, float("inf")), (1e-6, 1.0)
-
 _BOUNDS = {"eta.alpha": _RATIO, "eta.beta": _PART, "eta_beta": _PART, "oversubscription": _RATIO, "uplinks": _RATIO}
 
 
@@ -143,11 +128,7 @@ class ParameterRange(NamedTuple):
     @property
     def limits(self) -> tuple[float, float]:
         """The bounds that the file format allows."""
-        return _limits(self.place)
-
-
-def _limits(place: Place) -> tuple[float, float]:
-    return _BOUNDS.get(_name([str(part) for part in place]), (0.0, float("inf")))
+        return _BOUNDS.get(_name(list(map(str, self.place))), (0.0, float("inf")))
 
 
 def _name(parts: Sequence[str]) -> str:
@@ -163,7 +144,7 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
     A factor or share of ``alpha`` covers every latency (tiers, levels, protocols, switches; without a tier also launching), one
     of ``eta.beta`` also the switches' share. LOW:HIGH applies to numbers of exactly that name.
     """
-    known = numbers_of(fabric)
+    known, every = numbers_of(fabric), values_of(fabric)
     found: dict[Place, ParameterRange] = {}
     for text in typed:
         key, equals, how = (part.strip() for part in text.partition("="))
@@ -176,10 +157,9 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
             names = list(known.values())
             fix = f"{nearest(key, names)} known: {', '.join(names)}, or alpha, bandwidth, eta.beta of all tiers".strip()
             raise _refused(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
-        every = values_of(fabric)
         if relative and not (places := [place for place in places if every[place]]):
             raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", f"two ends, such as {key}=0us:10us")
-        found |= {place: _between(text, how, place, known[place], every[place]) for place in places}
+        found |= {place: _between(text, how, ParameterRange(place, known[place], every[place], 0, 0, False)) for place in places}
     return tuple(found.values())
 
 
@@ -202,23 +182,18 @@ def ranges_of(
 
 
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
-    """Every number that a price may depend on, with its key."""
-    return {place: key for place, value in values_of(fabric).items() if isinstance(value, float) and (key := _key(fabric, place))}
-
-
-def _key(fabric: Fabric, place: Place) -> str:
-    """``ib.levels.spine.alpha``; empty for what is no number of a tier or of the whole call."""
-    if place[0] != "tiers":
-        return "launch_overhead" if place == ("launch_overhead",) else ""
-    tier = fabric.tiers[int(place[1])]
-    rest = [str(part) for part in place[2:]]
-    if rest[0] == "levels":
-        rest[1] = capabilities_of(tier).levels[int(rest[1])].name
-    elif rest[0] == "protocols" and tier.protocols:
-        rest[1] = tier.protocols[int(rest[1])].name
-    elif rest[0] == "sizing":
-        return ""
-    return ".".join((tier.name, *rest))
+    """Every number of a tier or of the whole call that a price may depend on, with its key: ``ib.levels.spine.alpha``."""
+    found: dict[Place, str] = {}
+    for place, value in values_of(fabric).items():
+        if place == ("launch_overhead",) and isinstance(value, float):
+            found[place] = "launch_overhead"
+        if place[0] == "tiers" and isinstance(value, float) and place[2] != "sizing":
+            tier, rest = fabric.tiers[int(place[1])], list(map(str, place[2:]))
+            if rest[0] in ("levels", "protocols"):
+                listed = tier.protocols or () if rest[0] == "protocols" else capabilities_of(tier).levels
+                rest[1] = listed[int(rest[1])].name
+            found[place] = ".".join((tier.name, *rest))
+    return found
 
 
 def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
@@ -226,10 +201,10 @@ def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
     if typed == key:
         return True
     own, rest = key.split("."), typed.split(".")
-    of_tier = rest[0] in [tier.name for tier in fabric.tiers]
-    if of_tier and own[0] != rest[0]:
-        return False
-    rest = rest[1:] if of_tier else rest
+    if rest[0] in [tier.name for tier in fabric.tiers]:
+        if own[0] != rest[0]:
+            return False
+        rest = rest[1:]
     name = _name(own)
     if alike and (name in _ALIKE.get(".".join(rest), ()) or (typed == "alpha" and name == "launch_overhead")):
         return True
@@ -241,22 +216,23 @@ def _means(fabric: Fabric, typed: str, key: str, *, alike: bool) -> bool:
     return not between or (between[0] in _AROUND and between[-1] != "eta")
 
 
-def _between(text: str, how: str, place: Place, key: str, value: float) -> ParameterRange:
-    least, most = _limits(place)
+def _between(text: str, how: str, one: ParameterRange) -> ParameterRange:
+    """The number with the bounds that are typed."""
+    least, most = one.limits
     if factor := _FACTOR.fullmatch(how):
         times = float(factor[1])
         if times <= 1:
             raise _refused(text, "a factor of 1 or less is not a range", "such as 2x")
-        return ParameterRange(place, key, value, max(least, value / times), min(most, value * times), even=True)
+        return one._replace(low=max(least, one.value / times), high=min(most, one.value * times), even=True)
     if share := _SHARE.fullmatch(how):
         part = float(share[1]) / 100
         if not 0 < part < 1:
             raise _refused(text, f"{how} is not between 0 and 100%", "such as 10%, or a factor such as 2x")
-        return ParameterRange(place, key, value, max(least, value * (1 - part)), min(most, value * (1 + part)), even=False)
+        return one._replace(low=max(least, one.value * (1 - part)), high=min(most, one.value * (1 + part)))
     ends = _RANGE.fullmatch(how)
     if ends is None:
         raise _refused(text, f"'{clipped(how)}' is not a range", "2x, 10%, or LOW:HIGH")
-    read = _READ.get(_name([str(part) for part in place]), float)
+    read = _READ.get(_name(list(map(str, one.place))), float)
     try:
         low, high = read(ends[1].strip()), read(ends[2].strip())
     except ValueError:
@@ -264,8 +240,8 @@ def _between(text: str, how: str, place: Place, key: str, value: float) -> Param
     if not low < high:
         raise _refused(text, f"the range is upside down: {ends[1]} is not below {ends[2]}", f"write {ends[2]}:{ends[1]}")
     if low < least or high > most:
-        raise _refused(text, f"{key} lies between {least:g} and {most:g}", "a range within")
-    return ParameterRange(place, key, value, low, high, even=False)
+        raise _refused(text, f"{one.key} lies between {least:g} and {most:g}", "a range within")
+    return one._replace(low=low, high=high)
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:
@@ -273,11 +249,9 @@ def _refused(text: str, what: str, fix: str) -> ColltoolError:
 
 
 _NO_ASSUMPTIONS = frozenset({"schema_", "description", "notes", "source", "hypothetical", "device"})
-
 """Keys that are no assumptions; nor are names, except that of a library."""
 
 SET = "set for this call"
-
 """The source of a value that an override gives."""
 
 
@@ -290,15 +264,13 @@ class Provenance(NamedTuple):
 
 
 def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
-    """Every value that the file gives, tiers innermost first; defaults are left out."""
-    given = [key for key, _ in fabric.overrides]
-    return tuple(
-        one._replace(source=SET) if any(f"{one.key}.".startswith(f"{key}.") for key in given) else one
-        for one in _of(fabric, "", {})
-    )
+    """Every value that the file gives with the source that it gives for it, tiers innermost first; defaults are left out."""
+    keys = [key for key, _ in fabric.overrides]
+    found = _sourced(fabric, "", {})
+    return tuple(one._replace(source=SET) if any(f"{one.key}.".startswith(f"{key}.") for key in keys) else one for one in found)
 
 
-def _of(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Provenance]:
+def _sourced(part: BaseModel, path: str, above: Mapping[str, str]) -> Iterator[Provenance]:
     """The values of a part and all below it; ``above``: the sources that the part around it gives for its keys."""
     own = _sources(getattr(part, "source", None)) or dict(above)
     for name in type(part).model_fields:
@@ -311,7 +283,7 @@ def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Itera
     if isinstance(value, Efficiency):
         yield Provenance(key, value, "; ".join(dict.fromkeys(_sources(value.source).values())))
     elif isinstance(value, BaseModel):
-        yield from _of(value, key, {"": said} if said else {})
+        yield from _sourced(value, key, {"": said} if said else {})
     elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
         for at, one in enumerate(value):
             step = getattr(one, "name", None) or getattr(one, "algorithm", None) or str(at)

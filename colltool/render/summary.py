@@ -12,10 +12,9 @@ from colltool.base.formatting import format_rate, format_time, title_size
 from colltool.diagnosis.results import Diagnosis
 from colltool.estimate.results import Breakdown
 from colltool.render.views.compare import verdict as compared
-from colltool.render.views.doctor import answer as diagnosed
+from colltool.render.views.doctor import diagnosed, traced
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.plan_compare import verdict as planned_on
-from colltool.render.views.trace import answer as traced
 from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.formatting import percent, plain_number, shape_text, whole_percent
+from colltool.base.formatting import percent, plain_number, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
-from colltool.render.blocks import Block, Column, Table, flag, label, number
+from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
@@ -85,3 +86,19 @@ def group_columns(group: GroupPlacement | None, get: Callable[[Any], GroupPlacem
 
 def set_text(overrides: Overrides) -> str:
     return " ".join(f"{key}={value}" for key, value in overrides)
+
+
+def context(overrides: Overrides = (), **values: Any) -> tuple[Column, ...]:
+    """Hidden columns with one value in all rows, for rows of several runs to be put together; ``set`` only with overrides."""
+    return tuple(starmap(_same_in_all, (values | ({"set": set_text(overrides)} if overrides else {})).items()))
+
+
+def _same_in_all(key: str, value: Any) -> Column:
+    kind = number if isinstance(value, int | float) else label
+    title, show = ("size", title_size) if key == "bytes" else (key, str)
+    return kind(key, title, show, get=lambda _: value, hidden=True)
+
+
+def listed(title: str, lines: Iterable[str], first: int | None = None) -> list[Block]:
+    """A list; no block without lines."""
+    return [Lines(title, found, first=first)] if (found := tuple(lines)) else []

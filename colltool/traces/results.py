@@ -146,7 +146,7 @@ class TraceComparison(Result):
     whole traces without steps). ``world``: ranks of the job as the traces say. ``job``: text of a job file with one step's
     calls."""
 
-    subject: ClassVar[str] = "trace"
+    subject: ClassVar[str] = "doctor"
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     library: str

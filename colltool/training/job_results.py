@@ -69,7 +69,7 @@ class CheckedJob(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobsChecked(Result):
-    subject: ClassVar[str] = "job_check"
+    subject: ClassVar[str] = "job"
     checks: tuple[CheckedJob, ...]
 
 

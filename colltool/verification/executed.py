@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.composed import natural_order
+from colltool.algorithms.composed import NATURAL_ORDER
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.base.primitives import A2A, Pipeline, totals
@@ -186,7 +186,7 @@ def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: R
     groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
     first = {part.cost.tier: part.algorithm for part in reversed(costed.parts)}  # by the name in the tier's first phase
     choices = [first[span.tier.name] for span in placed.spans]
-    order = natural_order(costed.primitive) or "inner-first"
+    order = NATURAL_ORDER.get(costed.primitive) or "inner-first"
     return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
-from colltool.algorithms.composed import compositions, find_composition, natural_order
+from colltool.algorithms.composed import NATURAL_ORDER, compositions, find_composition
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
@@ -135,7 +135,7 @@ def _runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
         seen = row.on(group, choice)
         yield _PhaseRun(row, seen, reach, 1, False, parts_of(row, seen, reach, readings))
         return
-    order = (natural_order(primitive) or "inner-first") if readings.order == "auto" else readings.order
+    order = (NATURAL_ORDER.get(primitive) or "inner-first") if readings.order == "auto" else readings.order
     begun: dict[int, Primitive] = {}
     for step in find_composition(primitive, choice.base).steps(placed.sizes, order):
         first = find(begun.setdefault(step.tier, step.primitive), choice.tiers[step.tier])

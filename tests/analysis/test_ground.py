@@ -10,15 +10,13 @@ import yaml
 
 import colltool
 from colltool.analysis.basis import PriceBasis, basis_differences, basis_of, model_error
-from colltool.analysis.outcomes import SAME
+from colltool.analysis.compare import SAME
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.estimate.placement import GroupSpec
 from colltool.render.dispatch import document, rendered
-from colltool.render.grounds import ground_lines
-from colltool.render.views.compare import verdict
-from colltool.render.views.sensitivity import sensitivity_title
-from colltool.render.views.sweep import sweep_title
+from colltool.render.views.compare import ground_lines, verdict
+from colltool.render.views.sweep import sensitivity_title, sweep_title
 
 TIER = {"name": "t", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s", "eta": {"beta": 0.8}}
 

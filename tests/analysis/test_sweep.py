@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import colltool
-from colltool.analysis.axes import axes_of, axis_of
+from colltool.analysis.grid import axes_of, axis_of
 from colltool.analysis.sweep import CLOSE
 from colltool.base.errors import ColltoolError
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import colltool
+from colltool.analysis.compare import one_port_winners
 from colltool.analysis.grid import Cell, PriceRequest
-from colltool.analysis.outcomes import one_port_winners
 from colltool.base.primitives import AR
 from colltool.estimate.assumptions import Readings
 from colltool.render.dispatch import document, rendered

@@ -11,8 +11,8 @@ import colltool
 from colltool.algorithms.group import Axis
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
+from colltool.congestion.contention import Contention
 from colltool.congestion.loads import link_models
-from colltool.congestion.results import Contention
 from colltool.congestion.traffic import Members, messages_of, row_of, traffic
 from colltool.fabric.load import load_fabric, read_fabric
 from colltool.schedules.links import LatticeLinks, SwitchedLinks

@@ -13,9 +13,8 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import P2P, Primitive
-from colltool.congestion.groups import GroupLayout, Layout
-from colltool.congestion.jobs import JobDefaults, jobs_of
-from colltool.congestion.results import Contention
+from colltool.congestion.contention import Contention
+from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
 from colltool.congestion.skew import Skew
 from colltool.congestion.traffic import modelled
 from colltool.fabric.model import Fabric, LatticeTier

@@ -9,9 +9,9 @@ import pytest
 from small import Tier, clos, fabric, full_mesh, mesh, star, torus
 
 import colltool
+from colltool.congestion.contention import Contention
 from colltool.congestion.layout import pattern_layout
 from colltool.congestion.patterns import Pattern
-from colltool.congestion.results import Contention
 from colltool.estimate.groups import place
 from colltool.estimate.placement import every_stride, fits
 from colltool.estimate.results import Price

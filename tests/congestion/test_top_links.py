@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import colltool
 from colltool.base.primitives import P2P
-from colltool.congestion.groups import GroupLayout, Layout
+from colltool.congestion.jobs import GroupLayout, Layout
 from colltool.congestion.top_links import CELLS, HOTTEST
 from tests import small
 

@@ -15,8 +15,7 @@ import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
-from colltool.congestion.groups import GroupLayout, Layout
-from colltool.congestion.jobs import JobDefaults, jobs_of
+from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
 from colltool.congestion.skew import Skew
 from colltool.congestion.traffic import MOST_MESSAGES, Members, Traffic, default_of, messages_of, modelled, row_of, traffic
 from colltool.fabric.model import Fabric

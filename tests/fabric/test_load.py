@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.congestion.layout_file import LayoutFile
+from colltool.congestion.layout import LayoutFile
 from colltool.definitions import source
 from colltool.definitions.field_types import spot_at
 from colltool.definitions.source import MOST

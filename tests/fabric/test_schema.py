@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from small import read_source
 
-from colltool.congestion.layout_file import LayoutFile
+from colltool.congestion.layout import LayoutFile
 from colltool.definitions.reader import json_schema
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import shipped_fabrics, shipped_folder

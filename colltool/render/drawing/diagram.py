@@ -9,7 +9,7 @@ from colltool.base.formatting import counted, format_bit_energy, format_rate
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import DistanceClass, TierCapabilities, capabilities_of
-from colltool.render.views.fabric_words import alpha_text, in_network_text
+from colltool.render.views.fabric_parts import alpha_text, in_network_text
 
 
 @dataclass(frozen=True)

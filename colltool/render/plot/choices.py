@@ -8,9 +8,8 @@ from itertools import groupby, pairwise
 from math import nan, sqrt
 from typing import TYPE_CHECKING, Any
 
-from colltool.analysis.compare import Comparison
+from colltool.analysis.compare import CompareLine, Comparison
 from colltool.analysis.grid import Cell
-from colltool.analysis.outcomes import CompareLine
 from colltool.analysis.sensitivity import Sensitivity, Spread
 from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
 from colltool.base.errors import ColltoolError
@@ -34,9 +33,8 @@ from colltool.render.plot.chart import (
     wrapped,
 )
 from colltool.render.views.compare import verdict as compared
-from colltool.render.views.sensitivity import quantity, sensitivity_title
-from colltool.render.views.sensitivity import verdict as safe
-from colltool.render.views.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
+from colltool.render.views.sweep import axis_title, axis_values, pivot_title, quantity, sensitivity_title, shown, sweep_title
+from colltool.render.views.sweep import verdict as safe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

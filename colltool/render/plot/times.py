@@ -13,7 +13,7 @@ from colltool.analysis.jobs import Plans
 from colltool.base.formatting import format_bytes, format_factor, format_time, percent, size_text, title_size
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import AlgorithmPair, Breakdown, Crossover
-from colltool.render.estimate_columns import heading
+from colltool.render.estimates import heading
 from colltool.render.plot.chart import (
     ACROSS,
     COLOURS,
@@ -35,11 +35,11 @@ from colltool.render.plot.chart import (
     wrapped,
 )
 from colltool.render.view import on_fabric
-from colltool.render.views.breakdown import streams
-from colltool.render.views.crossover import crossover_title, library_title
+from colltool.render.views.doctor import trace_title
+from colltool.render.views.doctor import trace_verdict as judged
+from colltool.render.views.explain import crossover_title, library_title
 from colltool.render.views.plan import plan_title
-from colltool.render.views.trace import trace_title
-from colltool.render.views.trace import verdict as judged
+from colltool.render.views.price import streams
 from colltool.traces.results import CallTotal, TraceComparison
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan

@@ -1,17 +1,40 @@
-"""``calibrate``: the fitted protocols, and how well each series fits."""
+"""``calibrate`` and ``validate``: fitted protocols and how well each series fits; measured times against predicted ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
-from colltool.base.formatting import format_count, format_rate, format_time, percent, size_text, whole_bytes
+from colltool.base.formatting import (
+    counted,
+    format_count,
+    format_rate,
+    format_time,
+    percent,
+    range_text,
+    size_text,
+    whole_bytes,
+)
 from colltool.calibration.results import Calibration, FittedProtocol, FittedSeries, Residual
+from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
+from colltool.estimate.assumptions import USUAL
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, gathered, label, later, number
-from colltool.render.view import Document, View, fields, on_fabric, plain, set_field, signed_percent
+from colltool.render.estimates import model_field
+from colltool.render.view import (
+    Document,
+    View,
+    context,
+    fields,
+    listed,
+    on_fabric,
+    plain,
+    reached_percent,
+    set_field,
+    signed_percent,
+)
 
-_SERIES: tuple[Column, ...] = (
+_FITTED: tuple[Column, ...] = (
     label("collective", "collective", get=lambda one: one.series.primitive.spoken),
     number("ranks", "ranks", get=lambda one: one.series.ranks),
     label("algorithm", "algorithm", get=lambda one: " + ".join(one.algorithms)),
@@ -53,13 +76,11 @@ _PROTOCOLS: tuple[Column, ...] = (
 
 
 class _FittedPoint(NamedTuple):
-    result: Calibration
     one: FittedSeries
     residual: Residual
 
 
-_POINTS: tuple[Column, ...] = (
-    label("fabric", "fabric", get=lambda of: of.result.fabric.name),
+_RESIDUALS = (
     label("collective", "collective", get=lambda of: of.one.series.primitive),
     number("ranks", "ranks", get=lambda of: of.one.series.ranks),
     number("bytes", "size", size_text, get=lambda of: whole_bytes(of.residual.bytes)),
@@ -72,84 +93,162 @@ _POINTS: tuple[Column, ...] = (
 )
 
 
-def _table(result: Calibration) -> Table:
-    return Table(_POINTS, tuple(_FittedPoint(result, one, residual) for one in result.series for residual in one.residuals))
+def _residuals(result: Calibration) -> Table:
+    records = tuple(_FittedPoint(one, residual) for one in result.series for residual in one.residuals)
+    return Table((label("fabric", "fabric", get=lambda _: result.fabric.name), *_RESIDUALS), records)
 
 
-def _blocks(result: Calibration) -> list[Block]:
-    out: list[Block] = [Headline(_answer(result)), _protocols(result)]
-    detail: list[Block] = [Table(_SERIES, result.series, None, "series")]
-    detail += [Lines("notes", result.notes)] if result.notes else []
+def _fitted_blocks(result: Calibration) -> list[Block]:
     left = gathered((left.reason, one.series.title) for one in result.series for left in one.left_out)
-    lines = [f"{', '.join(titles)}: {reason}" for reason, titles in left.items()]
-    detail += [Lines("off the curve, not in the fit", tuple(lines))] if lines else []
-    for title, used in (("rows skipped", False), ("rows used with a reservation", True)):
-        lines = [f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped if one.used is used]
-        detail += [Lines(title, tuple(lines))] if lines else []
-    return [*out, *map(later, detail)]
+    skipped = {used: [f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped if one.used is used]
+               for used in (False, True)}  # fmt: skip
+    detail = [
+        Table(_FITTED, result.series, None, "series"),
+        *listed("notes", result.notes),
+        *listed("off the curve, not in the fit", (f"{', '.join(titles)}: {reason}" for reason, titles in left.items())),
+        *listed("rows skipped", skipped[False]),
+        *listed("rows used with a reservation", skipped[True]),
+    ]
+    return [Headline(_fitted(result)), _protocols(result), *map(later, detail)]
 
 
-def _answer(result: Calibration) -> str:
+def _fitted(result: Calibration) -> str:
     worst = max(result.series, key=lambda one: one.mape)
     whose = f" at most ({worst.series.title})" if len(result.series) > 1 else ""
-    off = f"mean error {percent(worst.mape)}{whose}"
-    off += "" if worst.cv_mape is None else f", {percent(worst.cv_mape)} on unseen sizes"
+    unseen = "" if worst.cv_mape is None else f", {percent(worst.cv_mape)} on unseen sizes"
+    where = f"{on_fabric(result.fabric.name, result.overrides)}: {result.tier} fitted to {len(result.series)} series"
     keep = said(either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file"))
-    return f"{_title(result)}: {off}. " + (f"Written to {result.path}." if result.path else f"Nothing written: {keep}.")
-
-
-def _title(result: Calibration) -> str:
-    return f"{on_fabric(result.fabric.name, result.overrides)}: {result.tier} fitted to {len(result.series)} series"
+    kept = f"Written to {result.path}." if result.path else f"Nothing written: {keep}."
+    return f"{where}: mean error {percent(worst.mape)}{whose}{unseen}. {kept}"
 
 
 def _protocols(result: Calibration) -> Table:
-    shared: dict[tuple[Any, ...], list[str]] = {}
+    shared: list[tuple[tuple[FittedProtocol, ...], list[str]]] = []
     for one in result.series:
-        names = shared.setdefault(_hashable(one.protocols), [])
+        names = next((names for protocols, names in shared if protocols == one.protocols), None)
+        if names is None:
+            shared.append((one.protocols, names := []))
         if one.series.primitive.spoken not in names:
             names.append(one.series.primitive.spoken)
-    found = {_hashable(one.protocols): one.protocols for one in result.series}
-    records = tuple(_Shared(", ".join(names), fit) for key, names in shared.items() for fit in found[key])
+    records = tuple(_Shared(", ".join(names), fit) for protocols, names in shared for fit in protocols)
     table = Table(_PROTOCOLS, records, None, "protocols, the fastest of which holds at each size")
     return table if any(one.fit.eta_beta is not None for one in records) else table.without("eta_beta")
 
 
-def _hashable(protocols: tuple[FittedProtocol, ...]) -> tuple[Any, ...]:
-    return tuple(protocol._replace(ci95=tuple(sorted(protocol.ci95.items()))) for protocol in protocols)  # type: ignore[arg-type]
-
-
-def _document(result: Calibration) -> Document:
-    return {"series": [_series(one) for one in result.series], "fabric": result.path or None} | set_field(result.overrides) | {
-        "tier": result.tier,
-        "notes": list(result.notes),
-        "rows_skipped": plain(result.skipped),
-    }  # fmt: skip
-
-
-def _series(one: FittedSeries) -> Document:
-    return {
-        "collective": str(one.series.primitive),
-        "ranks": one.series.ranks,
-        "algorithm": ",".join(one.algorithms),
-        "protocols": [_protocol(protocol) for protocol in one.protocols],
-        "points": sum(residual.used for residual in one.residuals),
-        **fields(one, "mape worst cv_mape"),
-        "skipped": plain(one.left_out),
-        "nodes": one.series.nodes,
-        "confidence": one.confidence,
-        "candidates": [{"algorithm": ",".join(c.algorithms), "cv_mape": c.cv_mape} for c in one.candidates],
-        "residuals": plain(one.residuals),
-    }
+def _fitted_document(result: Calibration) -> Document:
+    series = [
+        {"collective": str(one.series.primitive), "ranks": one.series.ranks, "algorithm": ",".join(one.algorithms)}
+        | {"protocols": [_protocol(protocol) for protocol in one.protocols]}
+        | {"points": sum(residual.used for residual in one.residuals), **fields(one, "mape worst cv_mape")}
+        | {"skipped": plain(one.left_out), "nodes": one.series.nodes, "confidence": one.confidence}
+        | {"candidates": [{"algorithm": ",".join(c.algorithms), "cv_mape": c.cv_mape} for c in one.candidates]}
+        | {"residuals": plain(one.residuals)}
+        for one in result.series
+    ]
+    tail = {"tier": result.tier, "notes": list(result.notes), "rows_skipped": plain(result.skipped)}
+    return {"series": series, "fabric": result.path or None} | set_field(result.overrides) | tail
 
 
 def _protocol(one: FittedProtocol) -> Document:
-    return {
-        **fields(one, "name launch_overhead_s alpha_s bandwidth_Bps"),
-        "ci95": {name: list(bounds) for name, bounds in one.ci95.items()},
-        "tied": list(one.tied),
-        "local_copy_Bps": one.copy_Bps,
-        "eta_beta": one.eta_beta,
-    }
+    head = fields(one, "name launch_overhead_s alpha_s bandwidth_Bps")
+    bounds = {"ci95": {name: list(bounds) for name, bounds in one.ci95.items()}, "tied": list(one.tied)}
+    return head | bounds | {"local_copy_Bps": one.copy_Bps, "eta_beta": one.eta_beta}
 
 
-VIEWS = {Calibration: View("calibrate", _blocks, _document, _table, _answer)}
+def _regime(regime: Regime) -> str:
+    return f"{regime.bound} ({range_text(regime.from_bytes, regime.to_bytes)}) {percent(regime.mape)}"
+
+
+_SERIES = (
+    label("collective", "collective", lambda primitive: primitive.spoken, get=lambda one: one.series.primitive),
+    number("ranks", "ranks", get=lambda one: one.series.ranks),
+    number("nodes", "nodes", drop=4, get=lambda one: one.series.nodes),
+    number("sizes", "sizes", drop=3, get=lambda one: len(one.points)),
+    number("mape", "mean error", percent),
+    number("worst", "worst", signed_percent),
+    label("regimes", "mean error by what bounds the price", drop=2, get=lambda one: ", ".join(map(_regime, one.regimes))),
+)
+_MOST_ROWS = 12
+
+
+class _JudgedPoint(NamedTuple):
+    one: ValidatedSeries
+    point: ValidatedPoint
+
+
+_POINTS = (
+    label("collective", "collective", get=lambda of: of.one.series.primitive, hidden=True),
+    number("ranks", "ranks", get=lambda of: of.one.series.ranks, hidden=True),
+    number("nodes", "nodes", get=lambda of: of.one.series.nodes, hidden=True),
+    number("bytes", "size", size_text, get=lambda of: whole_bytes(of.point.bytes)),
+    number("measured_s", "measured", format_time, get=lambda of: of.point.measured_s),
+    number("predicted_s", "predicted", format_time, get=lambda of: of.point.predicted_s),
+    number("relative_error", "error", signed_percent, get=lambda of: of.point.relative_error),
+    number("of_expected", "of expected", reached_percent, 1, get=lambda of: of.point.of_expected),
+    label("algorithm", "algorithm", drop=5, get=lambda of: of.point.algorithm),
+    label("protocol", "protocol", drop=6, get=lambda of: of.point.protocol),
+    number("busbw_measured_Bps", "busbw", format_rate, 3, get=lambda of: of.point.busbw_measured_Bps),
+    number("busbw_expected_Bps", "expected", format_rate, 4, get=lambda of: of.point.busbw_expected_Bps),
+    label("bound", "bound by", drop=7, get=lambda of: of.point.bound),
+    label("nearest", "nearest", drop=8, get=lambda of: of.point.nearest, hidden=True),
+    number("nearest_error", "its error", signed_percent, 9, get=lambda of: of.point.nearest_error, hidden=True),
+)
+
+
+def _points(result: Validation, several: Sequence[ValidatedSeries], title: str = "") -> Table:
+    columns = (*context(fabric=result.fabric), *_POINTS, *context(result.overrides))
+    records = tuple(_JudgedPoint(one, point) for one in several for point in one.points)
+    table = Table(columns, records, None, title)
+    return table if any(of.point.protocol for of in records) else table.without("protocol")
+
+
+def _blocks(result: Validation) -> list[Block]:
+    where, several = on_fabric(result.fabric, result.overrides), len(result.series) > 1
+    out: list[Block] = [Headline(_answer(result))]
+    if several:
+        out.append(Table(_SERIES, result.series, None, f"measured against {where}: {len(result.series)} series", _MOST_ROWS))
+    for one in result.series:
+        more = ", ".join(filter(None, (f"{one.series.library} {one.series.version}".strip(), one.series.dtype)))
+        name = f"{one.series.title} ({more})" if more else one.series.title
+        title = f"{name} on {where}: {percent(one.mape)} off on average, worst {signed_percent(one.worst)}"
+        out.append(_points(result, [one], title)._replace(first=0 if several else _MOST_ROWS))
+        if len(one.regimes) > 1:
+            out += listed("mean error by what bounds the price", map(_regime, one.regimes), first=0)
+        out += listed("findings", one.findings, first=0)
+    for used, heading in ((False, "left out"), (True, "used with a reservation")):
+        skipped = (one for one in result.skipped if one.used is used)
+        out += listed(heading, (f"{one.reason}: {counted(one.rows, 'row')}, first at {one.where}" for one in skipped), first=0)
+    return [*out, *([Lines(f"readings: {result.readings.spoken()}", ())] if result.readings != USUAL else [])]
+
+
+def _answer(result: Validation) -> str:
+    worst = max(result.series, key=lambda one: abs(one.worst), default=None)
+    whose = f" ({worst.series.title})" if worst and len(result.series) > 1 else ""
+    off = f" Worst: {signed_percent(worst.worst)}{whose}." if worst else ""
+    return f"{on_fabric(result.fabric, result.overrides)}: {result.verdict}.{off}"
+
+
+def _document(result: Validation) -> Document:
+    series = [
+        {"collective": str(one.series.primitive), "ranks": one.series.ranks, **fields(one, "mape worst")}
+        | {"points": [_checked(point) for point in one.points], "findings": list(one.findings)}
+        | {"regimes": [_bounds(regime) for regime in one.regimes], **fields(one.series, "nodes library version dtype files")}
+        for one in result.series
+    ]
+    head = {"fabric": result.fabric, **set_field(result.overrides), "series": series}
+    model = {"mode": "ideal" if result.readings.ideal else "realistic", **model_field(result.readings)}
+    return head | model | fields(result, "mape verdict max_mape holds skipped")
+
+
+def _checked(point: ValidatedPoint) -> Document:
+    return point._asdict() | {"bytes": whole_bytes(point.bytes), "of_expected": point.of_expected}
+
+
+def _bounds(one: Regime) -> Document:
+    return one._asdict() | {"from_bytes": whole_bytes(one.from_bytes), "to_bytes": whole_bytes(one.to_bytes)}
+
+
+VIEWS = {
+    Calibration: View("calibrate", _fitted_blocks, _fitted_document, _residuals, _fitted),
+    Validation: View("validate", _blocks, _document, lambda result: _points(result, result.series), _answer),
+}

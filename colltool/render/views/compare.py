@@ -1,12 +1,15 @@
-"""``compare``: fabrics side by side, ratios to the first, and conclusions in sentences."""
+"""``compare``: fabrics side by side, ratios to the first, conclusions in sentences; and what makes prices not comparable."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, get_args
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, assert_never, get_args
 
-from colltool.analysis.compare import ColumnDifference, Comparison
-from colltool.analysis.outcomes import CompareLine, OutcomeRange, Reason, SameReason
+from colltool.algorithms.libraries import LIBRARIES
+from colltool.analysis.basis import BasisDifference
+from colltool.analysis.compare import ColumnDifference, Comparison, OutcomeRange, Reason, SameReason
+from colltool.analysis.grid import Cell
 from colltool.base.errors import given, said
 from colltool.base.formatting import (
     counted,
@@ -21,10 +24,8 @@ from colltool.base.formatting import (
     whole_bytes,
 )
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
-from colltool.render.estimate_columns import readings_block, running
-from colltool.render.estimate_fields import model_field
-from colltool.render.grounds import ground_block, ground_field, ground_summary, held_lines
-from colltool.render.view import Document, View
+from colltool.render.estimates import model_field, readings_block, running
+from colltool.render.view import Document, View, fields, listed, plain
 
 _WHERE = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
@@ -61,35 +62,35 @@ def _table(result: Comparison, title: str = "", *, people: bool = False) -> Tabl
 
 def _blocks(result: Comparison) -> list[Block]:
     brief = [_sentence(result, one.in_short, brief=True) for one in result.findings]
-    said = "; ".join(brief[:2]) + (f"; {len(brief) - 2} more below" if len(brief) > 2 else "")
-    out: list[Block] = [Headline(f"{said}. {sentence(_title(result))}."), _table(result, people=True)]
-    out.append(Lines("what follows", (*verdict(result), *one_port_lines(result))))
-    out += readings_block(result.readings) + _notes(result) + ground_block(result.ground, _ranks(result))
+    told = "; ".join(brief[:2]) + (f"; {len(brief) - 2} more below" if len(brief) > 2 else "")
+    spoken = ", ".join(dict.fromkeys(line.primitive.spoken for line in result.lines))
+    asked = sentence(f"{spoken}, against {result.columns[0].name}, {'ideal' if result.ideal else 'realistic'}")
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
                             for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
-    return [*out, *([Lines("not priced", tuple(reasons))] if reasons else [])]
+    return [
+        Headline(f"{told}. {asked}."),
+        _table(result, people=True),
+        Lines("what follows", (*verdict(result), *_one_port_lines(result))),
+        *readings_block(result.readings),
+        *listed("notes", _notes(result), first=0),
+        *ground_block(result.ground, _ranks(result)),
+        *listed("not priced", reasons),
+    ]
 
 
-def _notes(result: Comparison) -> list[Block]:
-    lines = []
+def _notes(result: Comparison) -> Iterator[str]:
     for at, column in enumerate(result.columns):
         if found := result.not_run(at):
             some = "" if len(found) == len(result.lines) else f"{len(found)} of {counted(len(result.lines), 'row')}, "
-            lines.append(f"{column.name}: {some}{running(result.libraries[at], leads=False)}")
-        lines += [f"{column.name}: {one}" for one in held_lines([line.cells[at] for line in result.lines])]
-    return [Lines("notes", tuple(lines), first=0)] if lines else []
-
-
-def _title(result: Comparison) -> str:
-    spoken = dict.fromkeys(line.primitive.spoken for line in result.lines)
-    return f"{', '.join(spoken)}, against {result.columns[0].name}, {'ideal' if result.ideal else 'realistic'}"
+            yield f"{column.name}: {some}{running(result.libraries[at], leads=False)}"
+        yield from (f"{column.name}: {one}" for one in held_lines([line.cells[at] for line in result.lines]))
 
 
 def verdict(result: Comparison) -> tuple[str, ...]:
     return tuple(_sentence(result, one) for one in result.findings)
 
 
-def one_port_lines(result: Comparison) -> tuple[str, ...]:
+def _one_port_lines(result: Comparison) -> tuple[str, ...]:
     """Such as ``all-reduce at 16MB: with --ports one star512 wins``."""
     out = []
     for primitive in dict.fromkeys(one.primitive for one in result.turned):
@@ -108,18 +109,17 @@ def _ranks(result: Comparison) -> tuple[int, ...]:
 
 
 def _sentence(result: Comparison, one: ColumnDifference, *, brief: bool = False) -> str:
-    every = _ranks(result)
     counts = f"{one.ranks[0]} to {one.ranks[-1]}" if len(one.ranks) > 1 else str(one.ranks[0])
-    ranks = "" if one.ranks == every else f" on {counts} ranks"
-    return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(_runs(result, one, brief=brief))}"
-
-
-def _runs(result: Comparison, one: ColumnDifference, *, brief: bool) -> Iterator[str]:
+    ranks = "" if one.ranks == _ranks(result) else f" on {counts} ranks"
+    told = []
     for at, run in enumerate(one.runs):
-        here = _sizes(run, first=at == 0, last=at == len(one.runs) - 1)
+        since = "" if at == 0 else f"from {format_bytes(run.from_bytes, 3)} "
+        to = "on " if at == len(one.runs) - 1 else f"{'to' if at else 'up to'} {format_bytes(run.to_bytes, 3)} "
+        sizes = since + to if len(one.runs) > 1 else ""
+        times = f"at most {format_factor(max(run.ratio, 1 / run.ratio), 3)}"
         within = f" (within the model's error, {percent(run.within)})" if run.within is not None else ""
-        more = "" if brief else f"{within}{_because(result, one, run)}"
-        yield f"{here}{_SAID[run.outcome].format(_times(run))}{more}"
+        told.append(f"{sizes}{_OUTCOMES[run.outcome].format(times)}{'' if brief else within + _because(result, one, run)}")
+    return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(told)}"
 
 
 def _because(result: Comparison, one: ColumnDifference, run: OutcomeRange) -> str:
@@ -143,10 +143,10 @@ _REASONS: dict[Reason, Callable[[SameReason], str]] = {
     ),
     "small": lambda why: f"at most {percent(why.most)}",
 }
+
 assert set(_REASONS) == set(get_args(Reason))
 
-
-_SAID = {
+_OUTCOMES = {
     "same": "no difference",
     "slower": "{} slower",
     "faster": "{} faster",
@@ -157,53 +157,121 @@ _SAID = {
 }
 
 
-def _times(run: OutcomeRange) -> str:
-    times = run.ratio if run.ratio > 1 else 1 / run.ratio
-    return f"at most {format_factor(times, 3)}"
-
-
-def _sizes(run: OutcomeRange, *, first: bool, last: bool) -> str:
-    if first and last:
-        return ""
-    if first:
-        return f"up to {format_bytes(run.to_bytes, 3)} "
-    since = f"from {format_bytes(run.from_bytes, 3)} "
-    return f"{since}on " if last else f"{since}to {format_bytes(run.to_bytes, 3)} "
-
-
 def _document(result: Comparison) -> Document:
     primitives = list(dict.fromkeys(str(line.primitive) for line in result.lines))
+    rows = []
+    for line in result.lines:
+        values = [
+            {"total_s": plain_number(cell.total_s), "busbw_Bps": plain_number(cell.busbw_Bps), "algorithm": cell.algorithm}
+            | {"ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.selectable}
+            | ({"reason": cell.reason} if cell.reason else {})
+            for at, cell in enumerate(line.cells)
+        ]
+        asked = {"primitive": str(line.primitive), "ranks": line.ranks, "bytes": whole_bytes(line.bytes)}
+        rows.append(asked | {"values": values})
     return {
         "primitive": primitives[0] if len(primitives) == 1 else primitives,
         "mode": "ideal" if result.ideal else "realistic",
         **model_field(result.readings),
         "columns": [{"name": one.name, "fabric": one.fabric, "set": dict(one.set)} for one in result.columns],
-        "rows": [_row(line) for line in result.lines],
+        "rows": rows,
         "verdict": list(verdict(result)),
-        "findings": [one._asdict() | {"primitive": str(one.primitive), "runs": [_run(run) for run in one.runs]}
-                     for one in result.findings],
+        "findings": plain(result.findings),
         "ground": ground_field(result.ground),
-        "turned_on_one_port": [one._asdict() | {"primitive": str(one.primitive)} for one in result.turned],
-    }  # fmt: skip
-
-
-def _run(run: OutcomeRange) -> Document:
-    return run._asdict() | {"why": [one._asdict() for one in run.why]}
-
-
-def _row(line: CompareLine) -> Document:
-    values = [
-        {"total_s": plain_number(cell.total_s), "busbw_Bps": plain_number(cell.busbw_Bps), "algorithm": cell.algorithm,
-         "ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.selectable}
-        | ({"reason": cell.reason} if cell.reason else {})
-        for at, cell in enumerate(line.cells)
-    ]  # fmt: skip
-    return {"primitive": str(line.primitive), "ranks": line.ranks, "bytes": whole_bytes(line.bytes), "values": values}
+        "turned_on_one_port": plain(result.turned),
+    }
 
 
 def _summary(result: Comparison) -> str:
     brief = (_sentence(result, one.in_short, brief=True) for one in result.findings)
     return "; ".join((*brief, *ground_summary(result.ground)))
+
+
+def ground_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
+    return listed("not alike", ground_lines(ground, every))
+
+
+def ground_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
+    """A sentence each; ``every`` is all rank counts, which are not named."""
+    ranks = (
+        "" if not one.ranks or set(one.ranks) == set(every) else f"on {', '.join(map(str, one.ranks))} ranks: " for one in ground
+    )
+    return tuple(where + _said(one) for one, where in zip(ground, ranks, strict=True))
+
+
+def ground_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
+    ways = len({one.code for one in ground})
+    return (f"not alike in {counted(ways, 'way')}",) if ground else ()
+
+
+def ground_field(ground: Sequence[BasisDifference]) -> list[Document]:
+    return [
+        {
+            "code": one.code,
+            "values": [{"value": value, "columns": list(columns)} for value, columns in one.parts],
+            **fields(one, "primitives ranks"),
+            "says": _said(one),
+        }
+        for one in ground
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+class _Subject(NamedTuple):
+    """Names of columns as the subject of a sentence."""
+
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return _listed(self.names)
+
+    def does(self, singular: str, plural: str) -> str:
+        return f"{self} {singular if len(self.names) == 1 else plural}"
+
+
+def _said(one: BasisDifference) -> str:
+    parts = [(value not in (None, False), name) for value, names in one.parts for name in names]
+    without, having = (_Subject(tuple(name for has, name in parts if has is wanted)) for wanted in (False, True))
+    match one.code:
+        case "launch":
+            most = format_time(max(value for value, _ in one.parts if value is not None))
+            lacking = f"{without.does('has', 'have')} no launch overhead, {having.does('has', 'have')} ({most})"
+            one_for_all = given("overrides", [f"launch_overhead={most.replace(' ', '')}"])
+            return said(f"{lacking}: times in which that is felt cannot be compared. To give all of them one: {one_for_all}")
+        case "protocols":
+            its = "its" if len(without.names) == 1 else "their"
+            return f"{having.does('is', 'are')} priced by measured protocols, {without} by {its} tiers' own numbers"
+        case "software":
+            return f"what the library reaches is in the prices of {having}, not in those of {without}: no figures there"
+        case "contention":
+            return f"{without.does('states', 'state')} no contention (eta) on some tier: 1 there, as if nobody else sent"
+        case "library":
+            spoken = ((LIBRARIES[name].spoken if name else "any library", columns) for name, columns in one.parts)
+            return ", ".join(f"{library} on {_listed(columns)}" for library, columns in spoken)
+        case "group":
+            sits = (f"{' x '.join(map(str, shape))} on {_listed(columns)}" for shape, columns in one.parts)
+            return f"ranks in a domain of each tier, innermost first: {', '.join(sits)}"
+        case "slice":
+            return f"slices: {', '.join(f'{shape} on {_listed(columns)}' for shape, columns in one.parts if shape)}"
+        case "software_time":
+            ((fitted, total, size), measured), (_, none) = one.parts
+            paid = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
+            what = f"{_Subject(measured).does('pays', 'pay')} measured software time ({paid})"
+            return f"{what}, {_Subject(none).does('has', 'have')} none measured: small sizes are not the same kind of number"
+        case _:
+            assert_never(one.code)
+
+
+def held_lines(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Notes on cells beyond the measured sizes or ranks, whose software time is held at the nearest measured one."""
+    found = Counter(cell.held.partition(" was not measured ")[0] for cell in cells if cell.held)
+    every = counted(sum(cell.algorithm is not None for cell in cells), "cell")
+    return tuple(
+        f"{count} of {every}: {what} was not measured there (size or ranks): held at the nearest" for what, count in found.items()
+    )
 
 
 VIEWS = {Comparison: View("compare", _blocks, _document, _table, _summary)}

@@ -17,7 +17,8 @@ from colltool.base.formatting import (
     sentence,
     whole_bytes,
 )
-from colltool.congestion.results import Contention, GroupCost, LayoutEta, LinkLoad
+from colltool.congestion.contention import Contention, GroupCost, LayoutEta
+from colltool.congestion.top_links import LinkLoad
 from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips, Table, label, number
 from colltool.render.view import Document, Overrides, View, fields, on_fabric, set_field, set_text
 

@@ -1,69 +1,68 @@
-"""``fabric show`` and ``fabric list``: the tiers as a tree, derived facts, sizing, cost and failures."""
+"""``fabric show``, ``list`` and ``draw``: the tiers as a tree or drawn, derived facts, sizing, cost and failures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
-from colltool.fabric.library import LibraryFacts
-from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.properties import FabricFacts, TierFacts
+from colltool.fabric.model import Fabric
+from colltool.fabric.properties import FabricFacts
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
-from colltool.render.view import Document, View, described, on_fabric, set_field
-from colltool.render.views.fabric_size import (
+from colltool.render.blocks import Block, Headline, Lines, Picture, Table, label, later, number
+from colltool.render.drawing import drawn_endpoints, fabric_svg
+from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, alternative_text, diagrams
+from colltool.render.view import Document, View, context, described, fields, listed, on_fabric, set_field, set_text
+from colltool.render.views.fabric_parts import (
+    alpha_text,
     bill_blocks,
     bill_document,
     failure_blocks,
-    failure_documents,
+    library_text,
+    part_lines,
     plan_lines,
+    reached_text,
     sizing_document,
 )
-from colltool.render.views.fabric_words import (
-    alpha_text,
-    eta_text,
-    in_network_text,
-    library_text,
-    oversubscription_text,
-    protocol_text,
-    reached_text,
-)
-from colltool.sizing.size_clos import FatTree
 
 
 def _blocks(result: FabricShown) -> list[Block]:
+    fabric, table = result.fabric, _table(result)
+    tiers = {tier.name: tier for tier in fabric.tiers}
+    sigma = number("sigma", "sigma", "{:.3g}".format, get=lambda facts: capabilities_of(tiers[facts.name]).sigma)
+    columns = (*table.columns[:6], sigma, *table.columns[6:])
     title = "per domain of each tier; diameter in links, bisection one way, sigma: injection of half the endpoints / bisection"
-    table = _table(result, title)
-    table = table._replace(columns=(*table.columns[:6], _sigma(result), *table.columns[6:]))
-    out: list[Block] = [Headline(_answer(result)), tree_of(result.fabric, result.facts), table]
-    for derived in result.facts.tiers:
-        out += _sizing(derived)
-    more = [*bill_blocks(result.bill), *failure_blocks(result.failures), *_library(result.fabric.library_facts), *_notes(result)]
-    return [*out, *map(later, more)]
+    joined = (f"{tier.name} {tier.topology} of {capabilities_of(tier).extent} at {format_rate(tier.bandwidth)}"
+              for tier in fabric.tiers)  # fmt: skip
+    name = on_fabric(fabric.name, fabric.overrides)
+    return [
+        Headline(f"{name} joins {fabric.ranks} ranks, innermost tier first: {'; '.join(joined)}."),
+        _tree(fabric, result.facts),
+        table._replace(columns=columns, title=title),
+        *_sizing(result.facts),
+        *map(later, [*bill_blocks(result.bill), *failure_blocks(result.failures), *_notes(result)]),
+    ]
 
 
-def _sigma(result: FabricShown) -> Column:
-    """Injection bandwidth of half the endpoints over bisection; 1 is full bisection."""
-    tiers = {tier.name: tier for tier in result.fabric.tiers}
-    return number("sigma", "sigma", "{:.3g}".format, get=lambda facts: capabilities_of(tiers[facts.name]).sigma)
-
-
-def _answer(result: FabricShown) -> str:
-    fabric = result.fabric
-    tiers = "; ".join(f"{tier.name} {tier.topology} of {capabilities_of(tier).extent} at {format_rate(tier.bandwidth)}"
-                      for tier in fabric.tiers)  # fmt: skip
-    return f"{on_fabric(fabric.name, fabric.overrides)} joins {fabric.ranks} ranks, innermost tier first: {tiers}."
-
-
-def tree_of(fabric: Fabric, facts: FabricFacts) -> Lines:
+def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
     """The tiers as a tree, outermost first."""
     overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ""
     tree = [f"{fabric.ranks} ranks{overhead}"]
     for depth, (tier, derived) in enumerate(zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True)):
-        tree += _tier_lines(tier, derived, "   " * depth)
-    tree.append("   " * len(fabric.tiers) + "+- rank")
-    return Lines(_title(fabric), tuple(tree))
+        indent, kind = "   " * depth, capabilities_of(tier)
+        alpha = "" if kind.levels else f"{alpha_text(kind.classes[0])}, "
+        rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
+        per = "port" if kind.joined_by == "switches" else "link"
+        beside = f", post {format_time(tier.post)}" if tier.post else ""
+        beside += f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
+        numbers = f"{alpha}BW {rate} per {per}, eta {tier.eta.alpha:g}/{tier.eta.beta:g}{beside}"
+        tree.append(f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {numbers}")
+        tree += [f"{indent}|    {line}" for line in part_lines(tier, derived, outermost_first=True)]
+        for primitive, names in (tier.algorithms or {}).items():
+            tree.append(f"{indent}|    {primitive.spoken} runs {', '.join(names)}")
+    return Lines(_title(fabric), (*tree, "   " * len(fabric.tiers) + "+- rank"))
 
 
 def _title(fabric: Fabric) -> str:
@@ -88,9 +87,8 @@ _FACTS = (
 )
 
 
-def _table(result: FabricShown, title: str = "") -> Table:
-    name = label("fabric", "fabric", get=lambda _: result.fabric.name, hidden=True)
-    return Table((name, *_FACTS), result.facts.tiers, None, title)
+def _table(result: FabricShown) -> Table:
+    return Table((*context(fabric=result.fabric.name), *_FACTS), result.facts.tiers)
 
 
 def _document(result: FabricShown) -> Document:
@@ -99,20 +97,19 @@ def _document(result: FabricShown) -> Document:
     facts = asdict(result.facts)
     for tier, told in zip(result.facts.tiers, facts["tiers"], strict=True):
         told["sizing"] = tier.sizing and sizing_document(tier.sizing)
-    return {"fabric": given} | set_field(result.fabric.overrides) | {
-        "facts": facts, "bill": bill_document(result.bill), "failures": failure_documents(result.failures)
-    }  # fmt: skip
+    failures = [asdict(one) for one in result.failures]
+    head = {"fabric": given, **set_field(result.fabric.overrides), "facts": facts}
+    return head | {"bill": bill_document(result.bill), "failures": failures}
 
 
-def fabric_summary(result: FabricShown | FabricDrawn) -> str:
-    tiers = ", ".join(_tier_in_brief(tier) for tier in result.fabric.tiers)
-    return f"{_title(result.fabric)}\n{result.fabric.ranks} ranks: {tiers}"
+def _summary(result: FabricShown | FabricDrawn) -> str:
+    return f"{_title(result.fabric)}\n{result.fabric.ranks} ranks: {_tiers_in_brief(result.fabric)}"
 
 
 _LIST = (
     label("name", "name"),
     number("ranks", "ranks"),
-    label("tiers", "tiers, innermost first", drop=1, get=lambda one: ", ".join(map(_tier_in_brief, one.tiers))),
+    label("tiers", "tiers, innermost first", drop=1, get=lambda one: _tiers_in_brief(one)),
     label("description", "description", drop=2, get=lambda one: _one_line(one.description or "")),
 )
 
@@ -122,67 +119,41 @@ def _list_table(result: FabricList) -> Table:
 
 
 def _list_document(result: FabricList) -> Document:
-    rows = [
-        {"name": one.name, "description": one.description, "ranks": one.ranks, "tiers": [tier.name for tier in one.tiers]}
-        for one in result.fabrics
-    ]
-    return {"fabrics": rows}
+    return {
+        "fabrics": [
+            fields(one, "name description ranks") | {"tiers": [tier.name for tier in one.tiers]} for one in result.fabrics
+        ]
+    }
 
 
 def _list_summary(result: FabricList) -> str:
     return f"{counted(len(result.fabrics), 'fabric')}: {', '.join(one.name for one in result.fabrics)}"
 
 
-def _tier_in_brief(tier: Tier) -> str:
-    return f"{tier.name} {tier.topology} {capabilities_of(tier).extent}"
+def _tiers_in_brief(fabric: Fabric) -> str:
+    return ", ".join(f"{tier.name} {tier.topology} {capabilities_of(tier).extent}" for tier in fabric.tiers)
 
 
-def _tier_lines(tier: Tier, facts: TierFacts, indent: str) -> list[str]:
-    rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
-    kind = capabilities_of(tier)
-    per = "port" if kind.joined_by == "switches" else "link"
-    listed_levels = bool(kind.levels)
-    alpha = "" if listed_levels else f"{alpha_text(kind.classes[0])}, "
-    beside = f", post {format_time(tier.post)}" if tier.post else ""
-    beside += f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
-    lines = [
-        f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {alpha}BW {rate} per {per}, {eta_text(tier.eta)}{beside}"
-    ]
-    for index, (one, level) in reversed(list(enumerate(zip(kind.classes, facts.levels, strict=False)))):
-        s = f", {oversubscription_text(level)}" if index else ""
-        lines.append(f"{indent}|    {one.name}: {one.group} endpoints, {alpha_text(one)}{s}")
-    if kind.in_network is not None:
-        lines.append(f"{indent}|    in-network: {in_network_text(kind.in_network)}")
-    lines += [f"{indent}|    protocol {one.name}: {protocol_text(one)}" for one in tier.protocols or ()]
-    listed = (tier.algorithms or {}).items()
-    return lines + [f"{indent}|    {primitive.spoken} runs {', '.join(names)}" for primitive, names in listed]
+def _sizing(facts: FabricFacts) -> Iterator[Block]:
+    for tier in facts.tiers:
+        if tier.sizing is not None:
+            rails = "rail-optimised" if tier.sizing.rails > 1 else "sized"
+            yield Lines(f"{tier.name}, {rails}", tuple(plan_lines(tier.sizing)))
+        if (tree := tier.fat_tree) is not None:
+            counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
+            text = f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches ({counts}), {tree.links} cables"
+            yield Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (text,))
 
 
-def _sizing(tier: TierFacts) -> list[Block]:
-    out: list[Block] = []
-    if tier.sizing is not None:
-        rails = "rail-optimised" if tier.sizing.rails > 1 else "sized"
-        out.append(Lines(f"{tier.name}, {rails}", tuple(plan_lines(tier.sizing))))
-    if tier.fat_tree is not None:
-        out.append(Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (_tree(tier.fat_tree),)))
-    return out
-
-
-def _tree(tree: FatTree) -> str:
-    counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
-    return f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches ({counts}), {tree.links} cables"
-
-
-def _library(facts: LibraryFacts | None) -> list[Block]:
-    return [Lines(library_text(facts), tuple(map(reached_text, facts.reached)))] if facts else []
-
-
-def _notes(result: FabricShown) -> list[Block]:
+def _notes(result: FabricShown) -> Iterator[Block]:
     fabric, facts = result.fabric, result.facts
+    if (library := fabric.library_facts) is not None:
+        yield Lines(library_text(library), tuple(map(reached_text, library.reached)))
     of_file = [*_texts(fabric.notes), *(f"{tier.name}: {note}" for tier in fabric.tiers for note in _texts(tier.notes))]
     own = [*(f"{tier.name}: {note}" for tier in facts.tiers for note in tier.notes), *result.bill.notes]
-    blocks = {"notes of the file, before what is set": of_file, "notes": own} if fabric.overrides else {"notes": of_file + own}
-    return [Lines(title, tuple(map(_one_line, lines))) for title, lines in blocks.items() if lines]
+    if fabric.overrides:
+        yield from listed("notes of the file, before what is set", map(_one_line, of_file))
+    yield from listed("notes", map(_one_line, own if fabric.overrides else of_file + own))
 
 
 def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
@@ -191,7 +162,61 @@ def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
     return [notes] if isinstance(notes, str) else notes or []
 
 
+class _DrawnRow(NamedTuple):
+    tier: TierDiagram
+    level: LevelDiagram | None
+
+
+def _drawn_blocks(result: FabricDrawn) -> list[Block]:
+    return [Picture(fabric_svg(result.fabric, result.fabric.name, page=True), _tree(result.fabric, result.facts))]
+
+
+def _drawn_document(result: FabricDrawn) -> Document:
+    fabric = result.fabric
+    head = {"fabric": fabric.name, **set_field(fabric.overrides), "ranks": fabric.ranks}
+    return head | {"tiers": [_tier(diagram) for diagram in diagrams(fabric)], "text": alternative_text(fabric)}
+
+
+def _tier(diagram: TierDiagram) -> Document:
+    tier, facts, kind = diagram.tier, diagram.facts, diagram.kind
+    return (
+        {"name": tier.name, "topology": tier.topology, "shape": [axis.size for axis in kind.axes] or None}
+        | {"endpoints": facts.endpoints, "drawn": drawn_endpoints(diagram), "ranks": facts.ranks, "domains": facts.domains}
+        | {"max_size": tier.max_size, "ports": diagram.ports, "bandwidth_Bps": tier.bandwidth}
+        | {"alpha_s": None if kind.levels else kind.classes[0].alpha_s, "eta_alpha": tier.eta.alpha, "eta_beta": tier.eta.beta}
+        | {"in_network": sorted(kind.operations), "levels": [_level(level) for level in diagram.levels]}
+    )
+
+
+def _level(level: LevelDiagram) -> Document:
+    head = {"name": level.name or None, "group": level.pairs.group, "groups": level.groups}
+    return head | fields(level.pairs, "alpha_s oversubscription") | fields(level, "uplinks switches rails reached")
+
+
+_DRAWN = (
+    label("tier", "tier", get=lambda row: row.tier.tier.name),
+    label("topology", "topology", get=lambda row: row.tier.tier.topology),
+    number("endpoints", "endpoints", get=lambda row: row.tier.facts.endpoints),
+    number("drawn", "drawn", get=lambda row: drawn_endpoints(row.tier)),
+    number("domains", "domains", get=lambda row: row.tier.facts.domains),
+    number("ports", "ports", get=lambda row: row.tier.ports),
+    label("level", "level", get=lambda row: row.level and row.level.name),
+    number("group", "group", get=lambda row: row.level and row.level.pairs.group),
+    number("groups", "groups", get=lambda row: row.level and row.level.groups),
+    number("switches", "switches", get=lambda row: row.level and row.level.switches),
+    number("oversubscription", "oversubscription", get=lambda row: row.level and row.level.pairs.oversubscription),
+    number("uplinks", "uplinks", get=lambda row: row.level and row.level.uplinks),
+)
+
+
+def _drawn_table(result: FabricDrawn) -> Table:
+    changed = label("set", "set", get=lambda _: set_text(result.fabric.overrides), hidden=True)
+    rows = (_DrawnRow(diagram, level) for diagram in diagrams(result.fabric) for level in diagram.levels or (None,))
+    return Table((*context(fabric=result.fabric.name), changed, *_DRAWN), tuple(rows))
+
+
 VIEWS = {
-    FabricShown: View("fabric-show", _blocks, _document, _table, fabric_summary),
+    FabricShown: View("fabric-show", _blocks, _document, _table, _summary),
     FabricList: View("fabric-list", lambda result: [_list_table(result)], _list_document, _list_table, _list_summary),
+    FabricDrawn: View("fabric-draw", _drawn_blocks, _drawn_document, _drawn_table, _summary),
 }

@@ -1,16 +1,33 @@
-"""``job show`` and ``job list``: what a job computes, sends and keeps."""
+"""``job show`` and ``job list``: what a job computes, sends and keeps; ``job check`` and ``fabric check``: what was read."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
-from colltool.base.formatting import counted, format_bytes, format_count, format_time, whole_bytes, whole_percent
-from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
+from colltool.base.formatting import (
+    counted,
+    format_bit_energy,
+    format_bytes,
+    format_count,
+    format_length,
+    format_rate,
+    format_time,
+    shape_text,
+    whole_bytes,
+    whole_percent,
+)
+from colltool.fabric.model import Tier
+from colltool.fabric.properties import fabric_facts
+from colltool.fabric.results import CheckedFabric, FabricsChecked
+from colltool.fabric.topology import capabilities_of
+from colltool.render.blocks import Block, Headline, Lines, Table, label, number
+from colltool.render.view import Document, View, context, fields, on_fabric, plain, set_field
+from colltool.render.views.fabric_parts import library_text, part_lines, prices_text
 from colltool.training.files.presets import PARTS, preset_names
 from colltool.training.job import Job, PlainCall
-from colltool.training.job_results import JobList, JobShown, SentBy
+from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobShown, SentBy
 from colltool.training.model import active_parameters
 from colltool.training.operations import hardware_flops
 from colltool.training.parallel_config import ParallelConfig, RankGroup, ends_as_layers
@@ -25,18 +42,17 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
 
 _MOST_CALLS = 10
 _SENT = (
-    label("job", "job", get=lambda one: one[0].job.name, hidden=True),
-    label("dimension", "dimension", get=lambda one: one[1].call.dimension),
-    label("phase", "phase", drop=1, get=lambda one: one[1].call.phase),
-    label("primitive", "primitive", lambda primitive: primitive.spoken, get=lambda one: one[1].call.primitive),
-    number("ranks", "ranks", get=lambda one: one[1].call.group.ranks),
-    number("stride", "stride", drop=2, get=lambda one: one[1].call.group.stride),
-    number("bytes", "bytes a call", format_bytes, get=lambda one: one[1].call.bytes),
-    number("calls", "calls a step", format_count, get=lambda one: one[1].call.calls),
-    label("per", "every", drop=5, get=lambda one: one[1].call.per.replace("_", "-")),
-    label("hides", "may hide under", drop=3, get=lambda one: one[1].call.hides),
-    label("stages", "stages", drop=4, get=lambda one: numbers_text(one[1].stages)),
-    label("source", "source", drop=6, get=lambda one: one[1].call.source, hidden=True),
+    label("dimension", "dimension", get=lambda one: one.call.dimension),
+    label("phase", "phase", drop=1, get=lambda one: one.call.phase),
+    label("primitive", "primitive", lambda primitive: primitive.spoken, get=lambda one: one.call.primitive),
+    number("ranks", "ranks", get=lambda one: one.call.group.ranks),
+    number("stride", "stride", drop=2, get=lambda one: one.call.group.stride),
+    number("bytes", "bytes a call", format_bytes, get=lambda one: one.call.bytes),
+    number("calls", "calls a step", format_count, get=lambda one: one.call.calls),
+    label("per", "every", drop=5, get=lambda one: one.call.per.replace("_", "-")),
+    label("hides", "may hide under", drop=3, get=lambda one: one.call.hides),
+    label("stages", "stages", drop=4, get=lambda one: numbers_text(one.stages)),
+    label("source", "source", drop=6, get=lambda one: one.call.source, hidden=True),
 )
 _PLAIN = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
@@ -49,20 +65,19 @@ _PLAIN = (
 
 
 def _table(result: JobShown) -> Table:
-    return Table(_SENT, tuple((result, one) for one in result.sent), None, "what a rank sends in a step")
+    return Table((*context(job=result.job.name), *_SENT), result.sent, None, "what a rank sends in a step")
 
 
 def _blocks(result: JobShown) -> list[Block]:
     out: list[Block] = [Headline(_answer(result)), _table(result)._replace(first=_MOST_CALLS)]
     out += [Table(_PLAIN, result.plain, None, "plain calls")] if result.plain else []
-    detail: list[Block] = [Lines(result.job.description or "the job", tuple(_facts(result)))]
+    out.append(Lines(result.job.description or "the job", tuple(_facts(result)), first=0))
     if result.times:
-        detail.append(Lines("compute of a micro-batch, nothing sent", tuple(_compute(result))))
-    if result.memory is not None:
-        worst = (part for part in result.memory.parts if part.stage == result.memory.worst_stage)
-        title = f"memory of a rank on stage {result.memory.worst_stage}, the worst"
-        detail.append(Lines(title, tuple(f"{part.part} {format_bytes(part.bytes, 3)}" for part in worst)))
-    return [*out, *map(later, detail)]
+        out.append(Lines("compute of a micro-batch, nothing sent", tuple(_compute(result)), first=0))
+    if (kept := result.memory) is not None:
+        worst = tuple(f"{part.part} {format_bytes(part.bytes, 3)}" for part in kept.parts if part.stage == kept.worst_stage)
+        out.append(Lines(f"memory of a rank on stage {kept.worst_stage}, the worst", worst, first=0))
+    return out
 
 
 def _answer(result: JobShown) -> str:
@@ -83,40 +98,34 @@ def _answer(result: JobShown) -> str:
     return f"{text} It does not fit: {needs}; {cure}."
 
 
-def _facts(result: JobShown) -> list[str]:
+def _facts(result: JobShown) -> Iterator[str]:
     setup = result.setup
-    lines = [f"{setup.layout.ranks} ranks: {layout_text(setup)}"]
+    yield f"{setup.layout.ranks} ranks: {layout_text(setup)}"
     if setup.model is not None:
-        lines.append(model_text(result.job))
-        tokens = setup.global_batch * setup.sequence
+        yield _model_text(result.job)
+        tokens = f"{setup.global_batch * setup.sequence / 1e6:.4g}e6 tokens"
         of = f"micro-batches: {setup.micro_batches} of {counted(setup.micro_batch, 'sequence')}"
-        lines.append(f"{counted(setup.global_batch, 'sequence')} of {setup.sequence} a step, {tokens / 1e6:.4g}e6 tokens; {of}")
-        lines.append(f"schedule {setup.schedule}, {setup.shard.mode}, recompute {setup.recompute}")
+        yield f"{counted(setup.global_batch, 'sequence')} of {setup.sequence} a step, {tokens}; {of}"
+        yield f"schedule {setup.schedule}, {setup.shard.mode}, recompute {setup.recompute}"
     if setup.device is not None and setup.stack is not None:
-        lines.append(f"{setup.device.name} under {setup.stack.name}, GEMMs in {setup.precision.compute}")
+        yield f"{setup.device.name} under {setup.stack.name}, GEMMs in {setup.precision.compute}"
     if result.flops is not None:
         again = hardware_flops(setup) / result.flops - 1
         more = f", {whole_percent(again)} more computed again" if again else ""
-        lines.append(f"{result.flops:.4g} FLOPs a step that the model needs (the causal half of attention){more}")
-    return lines
+        yield f"{result.flops:.4g} FLOPs a step that the model needs (the causal half of attention){more}"
 
 
 def layout_text(setup: ParallelConfig) -> str:
     """Such as ``tp 8 (sp) x pp 4 x dp 16, virtual 5``."""
     layout = setup.layout
-    sizes = (("tp", layout.tp), ("cp", layout.cp), ("pp", layout.pp), ("dp", layout.dp))
-    parts = [f"{name} {size}" for name, size in sizes if size > 1]
-    text = " x ".join(parts) or "one rank"
-    if layout.sp:
-        text = text.replace(f"tp {layout.tp}", f"tp {layout.tp} (sp)", 1)
-    extra = [f"ep {layout.ep}"] * (layout.ep > 1) + [f"etp {layout.etp}"] * (layout.etp > 1)
-    extra += [f"virtual {layout.virtual}"] * (layout.virtual > 1)
-    if ends_as_layers(setup):
-        extra.append("the embedding and the head in the place of a layer each")
-    return ", ".join((text, *extra))
+    names = {"tp": f"tp {layout.tp}{' (sp)' if layout.sp else ''}"}
+    parts = [names.get(name, f"{name} {size}") for name in ("tp", "cp", "pp", "dp") if (size := getattr(layout, name)) > 1]
+    extra = [f"{name} {size}" for name in ("ep", "etp", "virtual") if (size := getattr(layout, name)) > 1]
+    extra += ["the embedding and the head in the place of a layer each"] * ends_as_layers(setup)
+    return ", ".join((" x ".join(parts) or "one rank", *extra))
 
 
-def model_text(job: Job) -> str:
+def _model_text(job: Job) -> str:
     """Such as ``llama3-70b: 80 layers, 70.55e9 parameters``."""
     model = job.draft.model
     if model is None:
@@ -142,25 +151,16 @@ def _compute(result: JobShown) -> list[str]:
 
 
 def _document(result: JobShown) -> Document:
-    setup = result.setup
-    head = {"job": result.job.name} | set_field(result.job.overrides) | {"ranks": setup.layout.ranks}
-    kept = result.memory
-    return head | {
-        "layout": setup.layout._asdict() | {"order": list(setup.layout.order), "stages": list(setup.layout.stages)},
-        "model": _model(result.job),
-        "micro_batches": setup.micro_batches,
-        "model_flops": result.flops,
-        "collectives": [_sent(one) for one in result.sent],
-        "calls": [_plain(one) for one in result.plain],
-        "compute": [
-            {"stage": one.stage.number, "layers": one.stage.layers} | one.all._asdict() for one in result.times
-        ],
-        "memory": plain(kept.parts) if kept else [],
-        "memory_bytes": kept.bytes if kept else None,
-        "worst_stage": kept.worst_stage if kept else None,
-        "capacity_bytes": kept.capacity_bytes if kept else None,
-        "fits": kept.fits if kept else None,
-    }  # fmt: skip
+    layout, kept = result.setup.layout, result.memory
+    return (
+        {"job": result.job.name, **set_field(result.job.overrides), "ranks": layout.ranks}
+        | {"layout": plain(layout), "model": _model(result.job)}
+        | {"micro_batches": result.setup.micro_batches, "model_flops": result.flops}
+        | {"collectives": [_sent(one) for one in result.sent], "calls": [_plain(one) for one in result.plain]}
+        | {"compute": [{"stage": one.stage.number, "layers": one.stage.layers} | one.all._asdict() for one in result.times]}
+        | {"memory": plain(kept.parts) if kept else [], "memory_bytes": kept and kept.bytes}
+        | {name: kept and getattr(kept, name) for name in ("worst_stage", "capacity_bytes", "fits")}
+    )
 
 
 def _model(job: Job) -> Document | None:
@@ -173,42 +173,37 @@ def _model(job: Job) -> Document | None:
 
 def _sent(one: SentBy) -> Document:
     call = one.call
-    return {
-        "dimension": call.dimension,
-        "primitive": str(call.primitive),
-        "group": _group(call.group),
-        "bytes": whole_bytes(call.bytes),
-        "calls": whole_bytes(call.calls),
-        **fields(call, "per phase hides"),
-        "stages": list(one.stages),
-        "source": call.source,
-    }
+    head = {"dimension": call.dimension, "primitive": str(call.primitive), "group": _group(call.group)}
+    sizes = {"bytes": whole_bytes(call.bytes), "calls": whole_bytes(call.calls)}
+    return head | sizes | fields(call, "per phase hides") | {"stages": list(one.stages), "source": call.source}
 
 
 def _group(group: RankGroup) -> Document:
-    return fields(group, "ranks stride") | {"axes": [list(axis) for axis in group.axes]}
+    return fields(group, "ranks stride axes")
 
 
 def _plain(one: PlainCall) -> Document:
-    return {"primitive": str(one.primitive), "dimension": one.dimension, "group": _group(one.group),
-            "bytes": whole_bytes(one.bytes)} | fields(one, "calls time_s")  # fmt: skip
+    size = {"group": _group(one.group), "bytes": whole_bytes(one.bytes)}
+    return fields(one, "primitive dimension") | size | fields(one, "calls time_s")
+
+
+def _with_dp(job: Job) -> ParallelConfig:
+    layout = job.draft.layout
+    return job.draft._replace(layout=layout._replace(dp=max(1, layout.dp)))
 
 
 _LIST = (
     label("name", "name"),
     label("model", "model", get=lambda one: one.model_name),
-    number("parameters", "parameters", lambda value: f"{value / 1e9:.4g}e9", get=lambda one: _of_model(one, "parameters")),
-    label("layout", "layout", drop=1, get=lambda one: layout_text(one.draft._replace(layout=_with_dp(one)))),
+    number(
+        "parameters",
+        "parameters",
+        lambda value: f"{value / 1e9:.4g}e9",
+        get=lambda one: one.draft.model and one.draft.model.parameters,
+    ),
+    label("layout", "layout", drop=1, get=lambda one: layout_text(_with_dp(one))),
     label("description", "description", drop=2),
 )
-
-
-def _of_model(job: Job, field: str) -> Any:
-    return getattr(job.draft.model, field) if job.draft.model else None
-
-
-def _with_dp(job: Job) -> Any:
-    return job.draft.layout._replace(dp=max(1, job.draft.layout.dp))
 
 
 def _list_table(result: JobList) -> Table:
@@ -216,8 +211,10 @@ def _list_table(result: JobList) -> Table:
 
 
 def _list_blocks(result: JobList) -> list[Block]:
-    named = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS)
-    return [_list_table(result), Lines("a job file may also name", named)]
+    return [
+        _list_table(result),
+        Lines("a job file may also name", tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS)),
+    ]
 
 
 def _list_document(result: JobList) -> Document:
@@ -230,7 +227,89 @@ def _list_summary(result: JobList) -> str:
     return f"{counted(len(result.jobs), 'job')}: {', '.join(one.name for one in result.jobs)}"
 
 
+class _Said(NamedTuple):
+    file: str
+    kind: str
+    what: str
+    where: str = ""
+    why: str = ""
+
+
+_CHECKED = (label("file", "file"), label("kind", "kind"), label("where", "where"), label("what", "what"), label("why", "why"))
+
+
+def _checked(noun: str, values: Callable[[Any], Iterable[str]]) -> View:
+    """The view of checked files: ``noun`` is what they are, ``values`` what was read from one."""
+
+    def table(result: Any) -> Table:
+        told = []
+        for one in result.checks:
+            told += [_Said(one.file, "value", line) for line in values(one)]
+            told += [_Said(one.file, "warning", odd.what, odd.where, odd.why) for odd in one.warnings]
+        return Table(_CHECKED, tuple(told))
+
+    def blocks(result: Any) -> list[Block]:
+        odd = {one.file: [f"warning: {odd.where}: {odd.what} ({odd.why})" for odd in one.warnings] for one in result.checks}
+        return [Lines(f"{one.file}: ok", (*values(one), *odd[one.file])) for one in result.checks]
+
+    def document(result: Any) -> Document:
+        odd = [{"file": one.file} | fields(each, "where what why") for one in result.checks for each in one.warnings]
+        return {"valid": [one.file for one in result.checks], "warnings": odd}
+
+    def summary(result: Any) -> str:
+        odd = sum(len(one.warnings) for one in result.checks)
+        warned = f", {counted(odd, 'warning')}" if odd else ""
+        return f"{counted(len(result.checks), noun)} ok{warned}: {', '.join(one.file for one in result.checks)}"
+
+    return View(f"{noun}-check", blocks, document, table, summary)
+
+
+def _of_job(one: CheckedJob) -> Iterator[str]:
+    draft = one.job.draft
+    yield _model_text(one.job)
+    yield f"{layout_text(_with_dp(one.job))}{'' if draft.layout.dp else ', dp from the ranks'}"
+    if draft.model:
+        batch = f"{draft.global_batch} sequences of {draft.sequence}, {draft.micro_batch} a micro-batch, {draft.schedule}"
+        yield f"{batch}, {draft.shard.mode}"
+
+
+def _of_fabric(one: CheckedFabric) -> Iterator[str]:
+    fabric = one.fabric
+    overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ", no launch overhead"
+    yield f"{fabric.name}: {fabric.ranks} ranks{overhead}{', hypothetical' if fabric.hypothetical else ''}"
+    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
+        yield _tier_in_values(tier)
+        yield from (f"{tier.name} {line}" for line in part_lines(tier, facts))
+        if (sizing := capabilities_of(tier).sizing) is not None:
+            rails = f"{sizing.rails} rails of {sizing.nics_per_rail} NICs an endpoint"
+            yield f"{tier.name} sizing: {rails}, switches of {sizing.radix} ports"
+    if fabric.library_facts:
+        yield library_text(fabric.library_facts)
+    if fabric.uncertainty:
+        yield f"uncertainty: {', '.join(f'{key} {how}' for key, how in fabric.uncertainty.items())}"
+    if fabric.prices:
+        yield prices_text(fabric.prices)
+
+
+def _tier_in_values(tier: Tier) -> str:
+    """Such as ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
+    data: dict[str, Any] = tier.model_dump(exclude_none=True)
+    extent = shape_text(data["shape"]) if "shape" in data else str(tier.endpoints)
+    alphas = [data["alpha"]] if "alpha" in data else [level["alpha"] for level in data["levels"]]
+    alpha = " to ".join(dict.fromkeys(format_time(one) for one in (alphas[0], alphas[-1])))
+    cables = [one.cable_m for one in capabilities_of(tier).classes]
+    lengths = " to ".join(dict.fromkeys(format_length(one) for one in (cables[0], cables[-1])))
+    cable = f"cable {lengths}, " if any(cables) else ""
+    rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
+    energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
+    post = f"post {format_time(tier.post)}, " if tier.post else ""
+    eta = f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
+    return f"{tier.name}: {tier.topology} of {extent}, alpha {alpha}, {post}{cable}{rate}, {eta}{energy}"
+
+
 VIEWS = {
     JobShown: View("job-show", _blocks, _document, _table, _answer),
     JobList: View("job-list", _list_blocks, _list_document, _list_table, _list_summary),
+    JobsChecked: _checked("job", _of_job),
+    FabricsChecked: _checked("fabric", _of_fabric),
 }

@@ -1,12 +1,16 @@
-"""``plan``: the time of a training step on a fabric, what to change, its parts, collectives and busiest links."""
+"""``plan``: the time of a training step on a fabric, what to change, its parts, collectives, busiest links and other details."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
 
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
     counted,
     format_bytes,
     format_count,
+    format_duration,
     format_energy,
     format_factor,
     format_rate,
@@ -17,11 +21,11 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
-from colltool.render.view import Document, View, fields, on_fabric, plain, set_field
-from colltool.render.views.job import numbers_text
-from colltool.render.views.plan_facts import facts, known_error
+from colltool.render.view import Document, View, context, fields, listed, on_fabric, plain, set_field
+from colltool.render.views.job import layout_text, numbers_text
 from colltool.training.changes import Change
 from colltool.training.plan import MFU_CONVENTION, JobLink, Plan, PlannedCall
+from colltool.training.step_time import BELIEVED, MEMORY, published_error
 
 _PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5
@@ -38,31 +42,29 @@ def _group(one: PlannedCall) -> str:
 
 
 _COLLECTIVES = (
-    label("job", "job", get=lambda row: row[0].job.name, hidden=True),
-    label("fabric", "fabric", get=lambda row: row[0].fabric, hidden=True),
-    label("dimension", "dimension", get=lambda row: row[1].sent.call.dimension),
-    label("phase", "phase", drop=4, get=lambda row: row[1].sent.call.phase),
-    label("primitive", "primitive", lambda primitive: primitive.spoken, get=lambda row: row[1].sent.call.primitive),
-    label("group", "group", get=lambda row: _group(row[1])),
-    number("ranks", "ranks", get=lambda row: row[1].sent.call.group.ranks, hidden=True),
-    number("stride", "stride", get=lambda row: row[1].sent.call.group.stride, hidden=True),
-    label("tiers", "tiers", drop=3, get=lambda row: "+".join(row[1].sent.cost.tiers)),
-    number("calls", "calls", format_count, get=lambda row: row[1].sent.call.calls),
-    number("bytes", "bytes a call", format_bytes, get=lambda row: row[1].sent.call.bytes),
-    label("algorithm", "algorithm", drop=2, get=lambda row: row[1].sent.cost.algorithm),
-    label("protocol", "protocol", drop=5, get=lambda row: row[1].sent.cost.protocol, hidden=True),
-    number("each_s", "each", format_time, get=lambda row: row[1].sent.each_s),
-    number("total_s", "total", format_time, get=lambda row: row[1].sent.total_s),
-    number("hidden_s", "hidden", format_time, drop=1, get=lambda row: row[1].sent.hidden_s),
-    number("exposed_s", "exposed", format_time, get=lambda row: row[1].sent.exposed_s),
-    number("energy_J", "energy", format_energy, drop=8, get=lambda row: row[1].energy_J, hidden=True),
-    label("bound", "bound by", drop=6, get=lambda row: row[1].sent.cost.bound),
-    label("stages", "stages", drop=7, get=lambda row: numbers_text(row[1].stages), hidden=True),
-    flag("paces", "paces", get=lambda row: row[1].paces, hidden=True),
+    label("dimension", "dimension", get=lambda one: one.sent.call.dimension),
+    label("phase", "phase", drop=4, get=lambda one: one.sent.call.phase),
+    label("primitive", "primitive", lambda primitive: primitive.spoken, get=lambda one: one.sent.call.primitive),
+    label("group", "group", get=_group),
+    number("ranks", "ranks", get=lambda one: one.sent.call.group.ranks, hidden=True),
+    number("stride", "stride", get=lambda one: one.sent.call.group.stride, hidden=True),
+    label("tiers", "tiers", drop=3, get=lambda one: "+".join(one.sent.cost.tiers)),
+    number("calls", "calls", format_count, get=lambda one: one.sent.call.calls),
+    number("bytes", "bytes a call", format_bytes, get=lambda one: one.sent.call.bytes),
+    label("algorithm", "algorithm", drop=2, get=lambda one: one.sent.cost.algorithm),
+    label("protocol", "protocol", drop=5, get=lambda one: one.sent.cost.protocol, hidden=True),
+    number("each_s", "each", format_time, get=lambda one: one.sent.each_s),
+    number("total_s", "total", format_time, get=lambda one: one.sent.total_s),
+    number("hidden_s", "hidden", format_time, drop=1, get=lambda one: one.sent.hidden_s),
+    number("exposed_s", "exposed", format_time, get=lambda one: one.sent.exposed_s),
+    number("energy_J", "energy", format_energy, drop=8, hidden=True),
+    label("bound", "bound by", drop=6, get=lambda one: one.sent.cost.bound),
+    label("stages", "stages", drop=7, get=lambda one: numbers_text(one.stages), hidden=True),
+    flag("paces", "paces", hidden=True),
 )
 _CHANGES = (
     label("change", "what to change"),
-    label("set", "with", get=lambda one: typed(one)),
+    label("set", "with", get=lambda one: _typed(one)),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
     flag("fits", "fits"),
@@ -91,7 +93,7 @@ def _senders(one: JobLink) -> str:
     return ", ".join(f"{name} {whole_percent(share)}" for name, share in shares if share >= 0.005)
 
 
-def typed(change: Change) -> str:
+def _typed(change: Change) -> str:
     """What to type for a change: ``--job-set overlap.tp=true``."""
     pairs = [f"{key}={value}" for key, value in change.set[:_PAIRS]]
     option = "--set" if change.where == "fabric" else "--job-set"
@@ -110,46 +112,46 @@ def slow_tier(result: Plan) -> str | None:
 
     The calls of an algorithm that keeps several tiers busy at once count as unsure: the slower may be so by a hair.
     """
-    by_tier: dict[str, float] = {}
+    by_tier: defaultdict[str, float] = defaultdict(float)
     unsure = 0.0
     for sent in (one.sent for one in result.collectives if one.paces):
         if tiers_spanned(sent.cost.per_domain) > len(sent.cost.busy):
             unsure += sent.exposed_s
         else:
-            by_tier[sent.cost.wire] = by_tier.get(sent.cost.wire, 0.0) + sent.exposed_s
+            by_tier[sent.cost.wire] += sent.exposed_s
     worst = max(by_tier, key=lambda tier: by_tier[tier], default="")
-    others = [exposed for tier, exposed in by_tier.items() if tier != worst]
-    return worst if worst and by_tier[worst] > max(others, default=0.0) + unsure else None
+    second = max((exposed for tier, exposed in by_tier.items() if tier != worst), default=0.0)
+    return worst if worst and by_tier[worst] > second + unsure else None
 
 
 def answer(result: Plan) -> str:
     return f"{plan_title(result)} {'. '.join(_sentences(result))}."
 
 
-def _sentences(result: Plan) -> list[str]:
+def _sentences(result: Plan) -> Iterator[str]:
     took, kept = format_time(result.step_s), result.memory
     if kept is not None and kept.fits is False and kept.capacity_bytes is not None:
         needs = f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of {format_bytes(kept.capacity_bytes, 3)}"
         cure = next((one for one in result.changes if one.fits), None)
         searched = said(either(shell="plan --search", python="search_layouts()"))
-        then = f"{typed(cure)} ({format_time(cure.step_s)} a step)" if cure else f"more ranks, or {searched}"
-        return [f"does not fit: {needs}; try {then}", f"If it did fit, a step would take {took}"]
-    off = known_error(result)
-    out = [f"takes {took} a step" + (f" ({off})" if off else "")]
+        then = f"{_typed(cure)} ({format_time(cure.step_s)} a step)" if cure else f"more ranks, or {searched}"
+        yield from (f"does not fit: {needs}; try {then}", f"If it did fit, a step would take {took}")
+        return
+    off = _known_error(result)
+    yield f"takes {took} a step" + (f" ({off})" if off else "")
     if result.collectives and result.step_s:
-        out.append(f"{percent(result.exposed_s / result.step_s)} of it is exposed communication{_mostly(result)}")
+        yield f"{percent(result.exposed_s / result.step_s)} of it is exposed communication{_mostly(result)}"
     if result.changes:
         best = result.changes[0]
-        out.append(f"Most to gain: {best.change}, {percent(best.gain)}, with {typed(best)}")
+        yield f"Most to gain: {best.change}, {percent(best.gain)}, with {_typed(best)}"
     elif result.collectives:
-        out.append("No change that was tried makes it faster")
-    return out
+        yield "No change that was tried makes it faster"
 
 
 def _mostly(result: Plan) -> str:
-    by: dict[str, float] = {}
+    by: defaultdict[str, float] = defaultdict(float)
     for sent in (one.sent for one in result.collectives if one.paces):
-        by[sent.call.dimension] = by.get(sent.call.dimension, 0.0) + sent.exposed_s
+        by[sent.call.dimension] += sent.exposed_s
     most = max(by, key=lambda name: by[name], default="")
     if not most or not by[most]:
         return ""
@@ -158,86 +160,64 @@ def _mostly(result: Plan) -> str:
 
 
 def _table(result: Plan) -> Table:
-    found = Table(_COLLECTIVES, tuple((result, one) for one in result.collectives), None, "collectives of a step")
+    columns = (*context(job=result.job.name, fabric=result.fabric), *_COLLECTIVES)
+    found = Table(columns, result.collectives, None, "collectives of a step")
     return found.with_shown("energy_J") if result.energy_J is not None else found
 
 
 def _blocks(result: Plan) -> list[Block]:
-    parts = Table(
-        (
-            label("name", "part"),
-            number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None),
-            number("exposed_s", "in the step", format_time),
-            number("share", "of the step", percent, get=lambda part: part.exposed_s / result.step_s if result.step_s else 0.0),
-        ),
-        result.parts,
-        None,
-        "what the step consists of",
-    )
-    most = _MOST_CHANGES if result.anchor is None else _MOST_ANCHORED
-    changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", most)
+    changes = Table(_CHANGES, result.changes, None, "what to change, each priced again", _MOST_CHANGES)
+    if result.anchor is not None:
+        changes = changes._replace(first=_MOST_ANCHORED)
     if all(one.fits is not False for one in result.changes):
         changes = changes.without("fits")
     elif result.memory is not None and result.memory.fits is False:  # changes that do not make it fit come last
-        fit = [one for one in result.changes if one.fits]
-        unfit = (one for one in result.changes if not one.fits)
-        changes = changes._replace(records=(*fit, *unfit), first=min(len(fit), _MOST_CHANGES) or None)
+        fit = sum(one.fits is True for one in result.changes)
+        ordered = tuple(sorted(result.changes, key=lambda one: not one.fits))
+        changes = changes._replace(records=ordered, first=min(fit, _MOST_CHANGES) or None)
+    share = number("share", "of the step", percent, get=lambda part: part.exposed_s / result.step_s if result.step_s else 0.0)
+    hidden = number("hidden_s", "hidden", format_time, get=lambda part: part.hidden_s or None)
+    columns = (label("name", "part"), hidden, number("exposed_s", "in the step", format_time), share)
+    tables = [*([changes] if result.changes else []), Table(columns, result.parts, None, "what the step consists of")]
     links = result.links
-    asked = (
-        [Table(_LINKS, links.links, None, "the busiest link of each kind, all groups at once, at its full rate")] if links else []
-    )
-    first, *rest = [*asked, *([changes] if result.changes else []), parts]
-    detail: list[Block] = [*rest, Lines("the step", tuple(facts(result))), *_paced(result)]
-    detail.append(Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy"))
-    return [
-        Headline(answer(result)),
-        first,
-        *map(later, detail),
-        *([Lines("notes", links.notes)] if links and links.notes else []),
-    ]
-
-
-def _paced(result: Plan) -> list[Block]:
+    if links:
+        title = "the busiest link of each kind, all groups at once, at its full rate"
+        tables.insert(0, Table(_LINKS, links.links, None, title))
     # the collectives of stages on the critical path, whose exposed times add up to those of the parts
-    table = _table(result)
-    others = sum(not one.paces for one in result.collectives)
-    paced = table._replace(records=tuple(row for row in table.records if row[1].paces))
-    if not others:
-        return [paced]
-    where = Lines(f"{counted(others, 'row')} of stages off the critical path are in JSON and CSV", ())
-    return [paced._replace(title=f"{table.title}, on the critical path"), where]
+    paced = _table(result)._replace(records=tuple(one for one in result.collectives if one.paces))
+    facts: list[Block] = [Lines("the step", tuple(_facts(result))), paced]
+    if others := len(result.collectives) - len(paced.records):
+        facts[1] = paced._replace(title=f"{paced.title}, on the critical path")
+        facts.append(Lines(f"{counted(others, 'row')} of stages off the critical path are in JSON and CSV", ()))
+    busiest = Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy")
+    notes = listed("notes", links.notes if links else ())
+    return [Headline(answer(result)), tables[0], *map(later, [*tables[1:], *facts, busiest]), *notes]
 
 
 def _document(result: Plan) -> Document:
-    head = {"job": result.job.name, "fabric": result.fabric, "ranks": result.ranks}
-    kept, links, small, steps = result.memory, result.links, result.compression, result.job.steps
-    return head | set_field(result.fabric_overrides) | {
-        "job_set": dict(result.job.overrides),
-        "device": result.device,
-        "device_from": result.job.device_from or None,
-        **fields(result, "step_s control_step_s network_share wire exposed_s hidden_s"),
-        "measured_step_s": result.job.measured_step_s,
-        **fields(result, "measured_error anchor"),
-        "measured_memory_bytes": result.job.measured_memory_bytes,
-        "memory_error": result.memory_error,
-        "steps": steps,
-        "run_s": result.run_s,
-        "compression": None if small is None else fields(small.given, "on scheme") | fields(small, "ratio times_fewer")
-        | fields(small.given, "overhead_s") | fields(small, "largest_overhead_s pays each_s plain_each_s plain_step_s")
-        | fields(small.given, "extra_steps") | fields(small, "break_even_extra_steps gains")
-        | {"run_s": small.run_s(steps) if steps is not None else None,
-           "plain_run_s": small.plain_run_s(steps) if steps is not None else None},
-        **fields(result, "energy_J grounds tokens_per_s mfu"),
-        "mfu_convention": MFU_CONVENTION,
-        "parts": plain(result.parts),
-        "collectives": [_planned(one) for one in result.collectives],
-        "memory": plain(kept.parts) if kept else [],
-        "memory_bytes": kept.bytes if kept else None,
-        "fits": kept.fits if kept else None,
-        "busiest": plain(result.wires),
-        **({"busiest_links": [_link(one) for one in links.links], "link_notes": list(links.notes)} if links else {}),
-        "changes": [one._asdict() | {"set": dict(one.set)} for one in result.changes],
-    }  # fmt: skip
+    job, kept, links, small = result.job, result.memory, result.links, result.compression
+    pressed = None
+    if small is not None:
+        runs = (None, None) if job.steps is None else (small.run_s(job.steps), small.plain_run_s(job.steps))
+        pressed = fields(small.given, "on scheme") | fields(small, "ratio times_fewer") | fields(small.given, "overhead_s")
+        pressed |= fields(small, "largest_overhead_s pays each_s plain_each_s plain_step_s") | fields(small.given, "extra_steps")
+        pressed |= fields(small, "break_even_extra_steps gains") | {"run_s": runs[0], "plain_run_s": runs[1]}
+    return (
+        {"job": job.name, "fabric": result.fabric, "ranks": result.ranks}
+        | set_field(result.fabric_overrides)
+        | {"job_set": dict(job.overrides), "device": result.device, "device_from": job.device_from or None}
+        | fields(result, "step_s control_step_s network_share wire exposed_s hidden_s")
+        | {"measured_step_s": job.measured_step_s, **fields(result, "measured_error anchor")}
+        | {"measured_memory_bytes": job.measured_memory_bytes, "memory_error": result.memory_error}
+        | {"steps": job.steps, "run_s": result.run_s, "compression": pressed}
+        | fields(result, "energy_J grounds tokens_per_s mfu")
+        | {"mfu_convention": MFU_CONVENTION, "parts": plain(result.parts)}
+        | {"collectives": [_planned(one) for one in result.collectives]}
+        | {"memory": plain(kept.parts) if kept else [], "memory_bytes": kept and kept.bytes, "fits": kept and kept.fits}
+        | {"busiest": plain(result.wires)}
+        | ({"busiest_links": [_link(one) for one in links.links], "link_notes": list(links.notes)} if links else {})
+        | {"changes": [one._asdict() | {"set": dict(one.set)} for one in result.changes]}
+    )
 
 
 def _link(one: JobLink) -> Document:
@@ -246,14 +226,102 @@ def _link(one: JobLink) -> Document:
 
 def _planned(one: PlannedCall) -> Document:
     call, cost = one.sent.call, one.sent.cost
-    group = {"ranks": call.group.ranks, "stride": call.group.stride, "per_domain": list(cost.per_domain)}
-    return {
-        "dimension": call.dimension, "primitive": str(call.primitive), "group": group, "tiers": list(cost.tiers),
-        "phase": call.phase, "count": whole_bytes(call.calls), "bytes": whole_bytes(call.bytes), "algorithm": cost.algorithm,
-        "protocol": cost.protocol or None, "picked_by": cost.pick or None,
-        **fields(one.sent, "each_s total_s hidden_s exposed_s"), "bound": cost.bound, "energy_J": one.energy_J,
-        "hides": call.hides, **fields(one, "stages paces"),
-    }  # fmt: skip
+    return (
+        fields(call, "dimension primitive")
+        | {"group": fields(call.group, "ranks stride") | fields(cost, "per_domain"), "tiers": list(cost.tiers)}
+        | {"phase": call.phase, "count": whole_bytes(call.calls), "bytes": whole_bytes(call.bytes)}
+        | {"algorithm": cost.algorithm, "protocol": cost.protocol or None, "picked_by": cost.pick or None}
+        | fields(one.sent, "each_s total_s hidden_s exposed_s")
+        | {"bound": cost.bound, "energy_J": one.energy_J, "hides": call.hides}
+        | fields(one, "stages paces")
+    )
+
+
+def _facts(result: Plan) -> Iterator[str]:
+    free = f"{format_time(result.control_step_s)} with a free network"
+    yield f"step {format_time(result.step_s)}; {free}: {percent(result.network_share)} of the step is network"
+    if result.collectives:
+        yield f"communication: {format_time(result.exposed_s)} exposed, {format_time(result.hidden_s)} hidden"
+    yield layout_text(result.setup)
+    if result.tokens_per_s is not None and result.setup.sequence > 1:
+        yield f"{result.tokens_per_s:.4g} tokens/s, {result.tokens_per_s / result.ranks:.4g} a rank"
+    if result.mfu is not None:
+        yield f"MFU {percent(result.mfu)} ({MFU_CONVENTION})"
+    if (stack := result.setup.stack) is not None:
+        off = "no published run beside it"
+        if found := _against(result):
+            error, runs, moe = found
+            kind = "with experts, evenly loaded," if moe else "of dense models"
+            memory = f"memory of {MEMORY.runs} by {percent(MEMORY.median_error)}"
+            off = f"{runs} published runs {kind} were off by {percent(error)}, {memory} (medians)"
+        yield f"compute: kernel efficiencies of stack {stack.name}; {off}"
+    yield from result.grounds
+    if (kept := result.memory) is not None:
+        room = fits = ""
+        if kept.capacity_bytes is not None:
+            room = f" of {format_bytes(kept.capacity_bytes, 3)}"
+            close = kept.fits is not None and abs(kept.bytes / kept.capacity_bytes - 1) <= MEMORY.median_error
+            off = f", by less than such figures were off ({percent(MEMORY.median_error)})" if close else ""
+            fits = f": DOES NOT FIT{off}" if kept.fits is False else f": fits{off}" if close else ""
+        yield f"memory: {format_bytes(kept.bytes, 3)}{room} on the worst stage, {kept.worst_stage}{fits}"
+    yield from _measured(result)
+    yield from _run(result)
+
+
+def _known_error(result: Plan) -> str:
+    """The error of the step time: against the measured step, else the median over published runs like it; may be empty."""
+    if result.measured_error is not None and result.job.measured_step_s is not None:
+        off = percent(result.measured_error, sign="+")
+        return f"{off} off the measured step" if result.anchor is None else f"as measured; compute as modelled is {off} off"
+    found = _against(result)
+    return f"{found[1]} published runs like it: median error {percent(found[0])}" if found else ""
+
+
+def _against(result: Plan) -> tuple[float, int, bool] | None:
+    stack, model = result.setup.stack, result.setup.model
+    moe = bool(model and model.moe_layers)
+    found = published_error(stack.name, moe=moe) if stack is not None else None
+    return (found.median_error, found.runs, moe) if found else None
+
+
+def _measured(result: Plan) -> Iterator[str]:
+    job, anchor = result.job, result.anchor
+    if job.measured_step_s is not None and result.measured_error is not None:
+        planned = "" if anchor is None else f" at {format_time(anchor.before_s)}"
+        off = percent(result.measured_error, sign="+")
+        yield f"measured {format_time(job.measured_step_s)}: the plan{planned} is off by {off}"
+    if anchor is not None and result.setup.stack is not None:
+        stack = result.setup.stack.name
+        yield f"fitted to the measured step: compute takes {anchor.factor:.4g} times as long as stack {stack} says"
+        yield f"for another layout or fabric at that speed: write slower: {anchor.factor:.6g} instead of measured.step"
+        if not anchor.believable:
+            beyond = "stacks are off by less: look for another reason in the layout, the device, or the measurement"
+            yield f"{anchor.factor:.3g} is beyond {BELIEVED[0]:g} to {BELIEVED[1]:g}: {beyond}"
+    if job.measured_memory_bytes is not None and result.memory_error is not None:
+        off = percent(result.memory_error, sign="+")
+        yield f"measured memory {format_bytes(job.measured_memory_bytes, 3)}: the plan is off by {off}"
+
+
+def _run(result: Plan) -> Iterator[str]:
+    small, steps = result.compression, result.job.steps
+    if result.energy_J is not None:
+        yield f"energy of communication: {format_energy(result.energy_J)} a step"
+    if small is not None:
+        given, more = small.given, f"{percent(small.given.extra_steps)} more steps"
+        blocks = f" in blocks of {given.block}" if given.block else ""
+        fewer = f"{small.times_fewer:.4g} times fewer bytes sent ({small.ratio:.4g} against 4-byte elements)"
+        yield f"{given.scheme}{blocks} on {given.on}: {fewer}"
+        pays = f"{'pays' if small.pays else 'does not pay'}; it pays below {format_time(small.largest_overhead_s)}"
+        each = f"{format_time(small.each_s)} instead of {format_time(small.plain_each_s)}"
+        yield f"a call takes {each}: an overhead of {format_time(given.overhead_s)} {pays}"
+        change = percent(small.step_s / small.plain_step_s - 1, sign="+") if small.plain_step_s else "0%"
+        step = f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)} ({change})"
+        same = f"with {more} the same accuracy is {'' if small.gains else 'not '}reached sooner"
+        yield f"a step takes {step}: {same}; break-even is at {percent(small.break_even_extra_steps)} more steps"
+    if steps is not None and result.run_s is not None:
+        run = f"{steps:,} steps take {format_duration(result.run_s)}"
+        plainly = f"{format_duration(small.plain_run_s(steps))} without compression" if small else ""
+        yield f"{run} with {more} counted, {plainly}" if small else run
 
 
 VIEWS = {Plan: View("plan", _blocks, _document, _table, answer)}

@@ -1,21 +1,25 @@
-"""``plan`` on several fabrics, and the sensitivity of a step (``plan --vary``)."""
+"""Plans beside each other: on several fabrics, of several layouts (``--search``), with numbers that vary (``--vary``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from textwrap import wrap
 from typing import NamedTuple
 
 from colltool.analysis.jobs import Plans, PlanSpread
-from colltool.base.formatting import counted, format_factor, format_time, percent
+from colltool.base.errors import either, said
+from colltool.base.formatting import counted, format_bytes, format_factor, format_time, percent, whole_percent
 from colltool.base.primitives import P2P
 from colltool.fabric.properties import Cost
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
-from colltool.render.grounds import ground_field, ground_lines
-from colltool.render.view import Document, View, fields, on_fabric, set_field, set_text
-from colltool.render.views.fabric_size import PLURAL
-from colltool.render.views.sensitivity import quantity
-from colltool.training.plan import Plan
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
+from colltool.render.view import Document, View, context, fields, listed, on_fabric, set_field, set_text
+from colltool.render.views.compare import ground_field, ground_lines
+from colltool.render.views.fabric_parts import PLURAL
+from colltool.render.views.sweep import quantity
+from colltool.training.files import written
+from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
+from colltool.training.plan import MFU_CONVENTION, Plan
 
 _MOST_NUMBERS = 10
 
@@ -46,21 +50,11 @@ _PLANS = (
 
 
 def _table(result: Plans, title: str = "") -> Table:
-    several = tuple(
-        _PlanOn(one, result.ratio(at), result.costs[at], result.cost_per_rate(at)) for at, one in enumerate(result.plans)
-    )
+    rows = (_PlanOn(one, result.ratio(at), result.costs[at], result.cost_per_rate(at)) for at, one in enumerate(result.plans))
     idle = [] if any(one.fabric_overrides for one in result.plans) else ["set"]
     idle += [] if any(result.costs) else ["cost", "currency", "cost_per_rate"]
     idle += [] if any(one.device for one in result.plans) else ["device"]
-    return Table(_PLANS, several, None, title).without(*idle)
-
-
-def _parts(result: Plans) -> Table:
-    names = list(dict.fromkeys(part.name for one in result.plans for part in one.parts))
-    exposed = [{part.name: part.exposed_s for part in one.parts} for one in result.plans]
-    rows = tuple((name, [own.get(name) for own in exposed]) for name in names)
-    columns = (label("part", "part", get=lambda row: row[0]), *(_on(result, at) for at in range(len(result.plans))))
-    return Table(columns, rows, None, "in the step")
+    return Table(_PLANS, tuple(rows), None, title).without(*idle)
 
 
 def _on(result: Plans, at: int) -> Column:
@@ -69,7 +63,7 @@ def _on(result: Plans, at: int) -> Column:
 
 def verdict(result: Plans) -> tuple[str, ...]:
     """A sentence per fabric against the first; then what else differs: device, placement, cost basis."""
-    return (*_against(result), *_unlike(result), *ground_lines(result.ground))
+    return (*_against(result), *_unlike(result))
 
 
 def _against(result: Plans) -> list[str]:
@@ -85,16 +79,15 @@ def _unlike(result: Plans) -> Iterator[str]:
         if len({own.get(name) for own in seats}) > 1:
             where = ", ".join(f"{own.get(name, '-')} on {result.titles[at]}" for at, own in enumerate(seats))
             yield f"{name} groups are placed differently: {where}"
-    bought = {result.titles[at]: _bought(cost) for at, cost in enumerate(result.costs) if cost}
+    bought = {}
+    for at, cost in enumerate(result.costs):
+        if cost:  # ``USD, without optics, with energy of 4 years``: what a cost covers
+            without = [f"without {', '.join(PLURAL[part] for part in cost.unpriced)}"] if cost.unpriced else []
+            energy = [f"with energy of {cost.years:g} years"] if cost.years and cost.energy_per_year is not None else []
+            bought[result.titles[at]] = ", ".join([cost.currency, *without, *energy])
     if len(set(bought.values())) > 1:
         yield f"network costs do not cover the same: {'; '.join(f'{name}: {what}' for name, what in bought.items())}"
-
-
-def _bought(cost: Cost) -> str:
-    """``USD, without optics, with energy of 4 years``: what a cost covers."""
-    without = [f"without {', '.join(PLURAL[part] for part in cost.unpriced)}"] if cost.unpriced else []
-    energy = [f"with energy of {cost.years:g} years"] if cost.years and cost.energy_per_year is not None else []
-    return ", ".join([cost.currency, *without, *energy])
+    yield from ground_lines(result.ground)
 
 
 def _per_domain(plan: Plan) -> dict[str, str]:
@@ -121,38 +114,36 @@ def _sentence(result: Plans, at: int) -> str:
     return f"{name}: {how}, most of it {most} ({'+' if moves[most] >= 0 else '-'}{format_time(abs(moves[most]))})"
 
 
-def _answer(result: Plans) -> str:
-    first = result.plans[0]
-    job = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
-    return f"{job} takes {format_time(first.step_s)} a step on {result.titles[0]}. {'. '.join(_against(result))}."
+def _job(one: Plan) -> str:
+    return f"{on_fabric(one.job.name, one.job.overrides)} on {one.ranks} ranks"
 
 
 def _blocks(result: Plans) -> list[Block]:
     first, *others = result.plans
+    took = f"takes {format_time(first.step_s)} a step on {result.titles[0]}"
     common = tuple(pair for pair in first.fabric_overrides if all(pair in other.fabric_overrides for other in others))
-    title = on_fabric(f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks", common)
-    unlike = (*_unlike(result), *ground_lines(result.ground))
-    told = [Lines("not alike", unlike, first=2)] if unlike else []
-    return [Headline(_answer(result)), _table(result, title), *told, later(_parts(result))]
+    exposed = [{part.name: part.exposed_s for part in one.parts} for one in result.plans]
+    rows = tuple((name, [own.get(name) for own in exposed]) for name in {name: 0 for own in exposed for name in own})
+    columns = (label("part", "part", get=lambda row: row[0]), *(_on(result, at) for at in range(len(result.plans))))
+    return [
+        Headline(f"{_job(first)} {took}. {'. '.join(_against(result))}."),
+        _table(result, on_fabric(_job(first), common)),
+        *listed("not alike", _unlike(result), first=2),
+        Table(columns, rows, None, "in the step", first=0),
+    ]
 
 
 def _document(result: Plans) -> Document:
-    plans = [
-        {
-            "fabric": one.fabric, "set": dict(one.fabric_overrides), "device": one.device,
-            "device_from": one.job.device_from or None, **fields(one, "step_s control_step_s"),
-            "ratio": result.ratio(at), "error": result.error(at), **fields(one, "network_share wire tokens_per_s parts"),
-            "cost": asdict(cost) if (cost := result.costs[at]) else None, "cost_per_rate": result.cost_per_rate(at),
-        }
-        for at, one in enumerate(result.plans)
-    ]  # fmt: skip
     first = result.plans[0]
+    plans = [
+        {"fabric": one.fabric, "set": dict(one.fabric_overrides), "device": one.device}
+        | {"device_from": one.job.device_from or None, **fields(one, "step_s control_step_s")}
+        | {"ratio": result.ratio(at), "error": result.error(at), **fields(one, "network_share wire tokens_per_s parts")}
+        | {"cost": cost and asdict(cost), "cost_per_rate": result.cost_per_rate(at)}
+        for at, (one, cost) in enumerate(zip(result.plans, result.costs, strict=True))
+    ]
     head = {"job": first.job.name, "job_set": dict(first.job.overrides), "ranks": first.ranks}
     return head | {"plans": plans, "verdict": list(verdict(result)), "ground": ground_field(result.ground)}
-
-
-def _summary(result: Plans) -> str:
-    return "; ".join(verdict(result))
 
 
 _MOVED = (
@@ -181,22 +172,128 @@ def _spread_blocks(result: PlanSpread) -> list[Block]:
     whose = "assumed ranges, as none were given" if result.assumed else "ranges as given"
     how = f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}, seed {result.seed}; {whose}"
     moving = sum(one.span_s > 0 for one in result.moved)
-    table = _spread_table(result, "the step when one number changes alone")._replace(first=max(1, min(moving, _MOST_NUMBERS)))
-    return [Headline(_spread_answer(result)), table, later(Lines(f"median {format_time(result.p50_s)}; {how}", ()))]
-
-
-def _spread_table(result: PlanSpread, title: str = "") -> Table:
-    return Table(_MOVED, result.moved, None, title)
+    table = Table(_MOVED, result.moved, None, "the step when one number changes alone", max(1, min(moving, _MOST_NUMBERS)))
+    return [Headline(_spread_answer(result)), table, Lines(f"median {format_time(result.p50_s)}; {how}", (), first=0)]
 
 
 def _spread_document(result: PlanSpread) -> Document:
     moved = [fields(one.number, "key value low high") | fields(one, "low_s high_s span_s") for one in result.moved]
-    head: Document = {"job": result.job.name, "fabric": result.fabric, **set_field(result.overrides)}
-    head["job_set"] = dict(result.job.overrides)
+    head = {"job": result.job.name, "fabric": result.fabric, **set_field(result.overrides), "job_set": dict(result.job.overrides)}
     return head | fields(result, "ranks step_s control_step_s p5_s p50_s p95_s samples seed assumed") | {"moved": moved}
 
 
+_LONGEST = 74  # characters of a line to paste, so that a narrow terminal does not wrap it
+_MOST_LAYOUTS = 8
+
+
+def _choice(key: str) -> Column:
+    return number(key, key, get=lambda row: getattr(row[1].choice, key))
+
+
+_LAYOUTS = (
+    number("rank", "#", get=lambda row: row[0]),
+    _choice("tp"),
+    label("sp", "sp", written, get=lambda row: row[1].choice.sp, hidden=True),
+    *map(_choice, ("cp", "ep", "etp", "pp", "virtual", "dp", "micro")),
+    label("shard", "shard", get=lambda row: row[1].choice.shard),
+    label("recompute", "recompute", get=lambda row: row[1].choice.recompute),
+    label("schedule", "schedule", get=lambda row: row[1].choice.schedule, hidden=True),
+    number("step_s", "step", format_time, get=lambda row: row[1].step_s),
+    number("of_best", "of best", lambda share: percent(share, sign="+"), drop=1, get=lambda row: row[1].of_best),
+    label("tie", "tie", drop=5, get=lambda row: "best" if row[0] == 1 else "tie" if row[1].tie else ""),
+    number("mfu", "MFU", percent, drop=3, get=lambda row: row[1].mfu),
+    number("tokens_per_s", "tokens/s", "{:.4g}".format, get=lambda row: row[1].tokens_per_s, hidden=True),
+    number("control_step_s", "free network", format_time, get=lambda row: row[1].control_step_s, hidden=True),
+    number("network_share", "network", percent, drop=4, get=lambda row: row[1].network_share),
+    number("memory_bytes", "memory", lambda size: format_bytes(size, 3), drop=2, get=lambda row: row[1].memory_bytes),
+)
+
+
+def _layouts(result: LayoutSearch) -> Table:
+    columns = (*context(job=result.job.name, fabric=result.fabric, ranks=result.ranks), *_LAYOUTS)
+    return Table(
+        columns, tuple(enumerate(result.layouts, 1)), 0, f"the best of {counted(result.priced, 'layout')}", _MOST_LAYOUTS
+    )
+
+
+def _search_blocks(result: LayoutSearch) -> list[Block]:
+    # without columns in which every layout has the default
+    nothing = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
+    idle = [key for key, none in nothing.items() if all(getattr(one.choice, key) == none for one in result.layouts)]
+    facts = Lines("the search", tuple(_facts(result)), first=0)
+    return [Headline(_search_answer(result)), *_to_type(result), _layouts(result).without(*idle), facts]
+
+
+def _search_answer(result: LayoutSearch) -> str:
+    best, own = result.best, result.own.searched
+    where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
+    how = f"{best.choice.spoken}: {format_time(best.step_s)} a step."
+    text = f"{on_fabric(result.job.name, result.job.overrides)} on {where} is fastest as {how}"
+    if own is None:
+        text += f" The job's own layout does not run: {result.own.why}."
+    elif result.values:
+        fits = "" if result.own.fits else f", and needs {format_bytes(own.memory_bytes, 3)}: does not fit"
+        text += f" Its own layout takes {format_time(own.step_s)}, {percent(own.of_best, sign='+')}{fits}."
+    else:
+        text += " That is its own layout."
+    if result.ties.layouts > 1:
+        text += f" {result.ties.layouts} layouts are within {whole_percent(TIE)}, take any."
+    return text
+
+
+def _to_type(result: LayoutSearch) -> list[Block]:
+    # the options (or overrides of load_job) with which plan shows the best layout in full
+    if not result.values:
+        return []
+    title = either(
+        shell="all of it: the same without --search, --keep and --top, and with", python="all of it: plan of load_job with"
+    )
+    options = [f"{key}={value}" for key, value in result.values]
+    # \0 keeps an option and its value on one line
+    lines = wrap(" ".join(f"--job-set\0{option}" for option in options), _LONGEST, break_long_words=False, break_on_hyphens=False)
+    pasted = either(shell=" \\\n".join(line.replace("\0", " ") for line in lines), python=f"overrides={options!r}")
+    return [Lines(said(title), tuple(said(pasted).split("\n")), verbatim=True)]
+
+
+def _facts(result: LayoutSearch) -> Iterator[str]:
+    best = result.best
+    kept = f" with {', '.join(f'{name}={value}' for name, value in result.kept)}" if result.kept else ""
+    placed = f", {result.priced} sit on the fabric" if result.priced < result.fit else ""
+    fit = f"{result.fit} fit {format_bytes(result.capacity_bytes, 3)}{placed}"
+    yield f"{counted(result.held, 'layout')}{kept} fill the ranks, {fit}"
+    if result.job.device_from != "job":
+        whose = f"that of {result.fabric}" if result.job.device_from == "fabric" else f"the job's: {result.fabric} names none"
+        yield f"all compute on {result.device}, {whose}"
+    yield f"{format_time(best.control_step_s)} with a free network; MFU {percent(best.mfu)} ({MFU_CONVENTION})"
+    several = result.ties.layouts > 1
+    yield f"ties differ in {', '.join(result.ties.differ)}" if several else f"no other layout is within {whole_percent(TIE)}"
+    if result.own.searched:
+        yield f"the job's own layout: {result.own.searched.choice.spoken}"
+
+
+def _search_document(result: LayoutSearch) -> Document:
+    own, job, ties = result.own, result.job, result.ties
+    return (
+        {"job": job.name, "fabric": result.fabric, "ranks": result.ranks, **set_field(result.fabric_overrides)}
+        | {"job_set": dict(job.overrides), "device": result.device, "device_from": job.device_from or None}
+        | {"kept": dict(result.kept), "searched": result.held, **fields(result, "fit priced capacity_bytes")}
+        | {"tie_within": TIE, "ties": ties.layouts, "ties_differ_in": list(ties.differ)}
+        | {"best": {"rank": 1} | _layout(result.best), "best_job_set": dict(result.values)}
+        | {"own": own.searched and _layout(own.searched) | {"fits": own.fits}, "own_refused": own.why or None}
+        | {"mfu_convention": MFU_CONVENTION}
+        | {"layouts": [{"rank": place} | _layout(one) for place, one in enumerate(result.layouts, 1)]}
+    )
+
+
+def _layout(one: PricedLayout) -> Document:
+    figures = {key: value for key, value in one._asdict().items() if key != "choice"}
+    return one.choice._asdict() | figures | fields(one, "network_share tie")
+
+
 VIEWS = {
-    Plans: View("plan-compare", _blocks, _document, _table, _summary),
-    PlanSpread: View("plan-sensitivity", _spread_blocks, _spread_document, _spread_table, _spread_answer),
+    Plans: View("plan-compare", _blocks, _document, _table, lambda result: "; ".join(verdict(result))),
+    PlanSpread: View(
+        "plan-sensitivity", _spread_blocks, _spread_document, lambda result: Table(_MOVED, result.moved), _spread_answer
+    ),
+    LayoutSearch: View("plan-search", _search_blocks, _search_document, _layouts, _search_answer),
 }

@@ -1,100 +1,128 @@
-"""``price``: every algorithm at one or several sizes, or the winner and runner-up at each size."""
+"""``price`` and ``breakdown``: every algorithm at one or several sizes, the winner at each size, and the phases of one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.libraries import NCCL_ALL_REDUCE
+from colltool.analysis.basis import model_error
 from colltool.base.errors import given, said
-from colltool.base.formatting import format_factor, format_rate, format_time, title_size
+from colltool.base.formatting import (
+    format_bytes,
+    format_count,
+    format_energy,
+    format_factor,
+    format_rate,
+    format_time,
+    plain_number,
+    sentence,
+    title_size,
+    whole_bytes,
+    whole_percent,
+)
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.results import LibraryChoice, Price, PriceList
+from colltool.estimate.placement import tiers_spanned
+from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
 from colltool.nccl.rules import SPELLED
-from colltool.render import estimate_columns as r
-from colltool.render.blocks import Block, Headline, Lines, Table, gathered, label, number
-from colltool.render.estimate_fields import price_fields
-from colltool.render.sentences import answer, error_of, off_by
-from colltool.render.view import Document, View
-from colltool.render.views.breakdown import links_table
+from colltool.render import estimates as r
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
+from colltool.render.view import Document, View, context, group_columns, listed
 
 if TYPE_CHECKING:
     from colltool.nccl.model import NcclEstimate
 
-
-def _blocks(result: Price) -> list[Block]:
-    if hasattr(result.bytes, "__len__"):
-        return _several(tuple(r.at_each_size(result)))
-    best = r.Ranked(result, result.best)
-    return [Headline(answer(best)), *_all([result], "", best=0)]
+_MOST_ROWS = 8
 
 
-def _several(prices: Sequence[Price]) -> list[Block]:
-    return [Headline(_winners_answer(prices)), *_all(prices, "", sizes=True)]
+def _answer(price: Price, row: AlgorithmEstimate) -> str:
+    """The result, its error, and what would change it."""
+    answer = f"{r.named(price, row)}: {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
+    answer += f". {sentence(r.heading(price))}."
+    error = _error_of(row, price)
+    if error is not None and row.selectable:
+        close = [one for one in price.leading if one is not row and float(one.total_s) <= float(row.total_s) * (1 + error)]
+        names = [r.named(price, one) for one in close]
+        behind = "; the runner-up is further behind" if len(price.leading) > 1 else ""
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        answer += f" {_off_by([error])}{f'; {names[0]}{more} may be as fast' if close else behind}."
+    seconds = {"latency": row.alpha_s, "bandwidth": row.bandwidth_s, "overhead": row.overhead_s, "software": row.software_s}
+    return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
 
-def _all(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:
-    first, *others = _tables(prices, heading, best=best, sizes=sizes)
+_TURNS = {
+    "latency": "is latency: more bandwidth gains little.",
+    "bandwidth": "is transfer time: it grows with the size and falls with bandwidth.",
+    "overhead": "is launch overhead: fewer and larger calls gain most.",
+    "software": "is the library's own overhead: a faster network gains little.",
+}
+
+
+def _error_of(row: AlgorithmEstimate, price: Price) -> float | None:
+    """The median error of such a price, as a share; None for an ideal one."""
+    if price.mode == "ideal":
+        return None
+    several = tiers_spanned(price.group.per_domain) > 1
+    return model_error(float(price.bytes), measured=bool(row.protocol), several_tiers=several)
+
+
+def _off_by(errors: Iterable[float]) -> str:
+    """The median error of prices or the range of several, without a full stop."""
+    low, high = (whole_percent(end(errors)) for end in (min, max))
+    return f"Median error of such prices: {low if low == high else f'{low[:-1]} to {high}'}"
+
+
+def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
+    """What may lead, then what other libraries run and what nobody runs, which the default view leaves out."""
+    leads = [r.Ranked(one, row) for one in prices for row in one.leading]
+    others = [r.Ranked(one, row) for one in prices for row in one.others if row.rank_class == 1]
+    nobody_s = [r.Ranked(one, row) for one in prices for row in one.others if row.rank_class > 1]
+    reasons = [why for status, why in r.WHY_NOT_RANKED.items() if any(one.row.status == status for one in nobody_s)]
+    tables = (
+        (leads, ""),
+        (others, f"priced, but not what {r.spoken(prices[0])} runs here"),
+        (nobody_s, f"not ranked: nobody gets these times ({'; '.join(reasons)})"),
+    )
+    best = None if sizes else 0
+    first, *rest = (
+        r.row_table(rows, title, best if rows is leads else None, sizes=sizes, names=rows is leads)
+        for rows, title in tables
+        if rows
+    )
     every = [row for one in prices for row in one.results]
+    cannot = gathered((one.reason, one.algorithm) for one in prices[0].infeasible)
     return [
-        first,
+        Headline(_winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)),
+        first._replace(first=_MOST_ROWS),
         *_slow_rank(prices),
         *_faster_elsewhere(prices),
         *_picks(prices),
-        *others,
-        *links_table(every, first=0),
+        *map(later, rest),
+        *_links_table(every, first=0),
         *r.notes(every, prices[0].model, prices, first=0),
-        *r.cannot(prices[0].infeasible),
+        *listed("cannot run here", (f"{', '.join(names)}: {reason}" for reason, names in cannot.items()), first=0),
     ]
-
-
-def _tables(prices: Sequence[Price], heading: str, *, best: int | None = None, sizes: bool = False) -> list[Block]:
-    """What may lead, what other libraries run, what nobody runs; only the first is in the default view."""
-    leads = [r.Ranked(one, row) for one in prices for row in one.leading]
-    others, nobody_s = ([r.Ranked(one, row) for one in prices for row in r.apart(one)[index]] for index in (0, 1))
-    named = [
-        (leads, ""),
-        (others, f"priced, but not what {r.spoken(prices[0])} runs here"),
-        (nobody_s, r.unranked_title([one.row for one in nobody_s])),
-    ]
-    shown = [(rows, title) for rows, title in named if rows]
-    tables = []
-    for at, (rows, title) in enumerate(shown):
-        title = ": ".join(filter(None, (heading if not at else "", title)))
-        table = r.row_table(rows, title, best if rows is leads else None, sizes=sizes, names=rows is leads)
-        tables.append(table._replace(first=0 if at else _MOST_ROWS))
-    return list(tables)
-
-
-_MOST_ROWS = 8
 
 
 def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     """What would be faster: with SHARP switched on, or without the library's own overhead."""
-    if len(prices) > 1 or not prices[0].leading or prices[0].library is None:
-        return []
-    price, best = prices[0], float(prices[0].best.total_s)
+    price = prices[0]
     lines: list[str] = []
+    if len(prices) > 1 or not price.leading or price.library is None:
+        return []
+    best, inside = float(price.best.total_s), price.group.per_domain[0]
     for row in sorted(price.others, key=lambda row: float(row.total_s)):
-        if not lines and float(row.total_s) < best and _needs_collnet(row, price):
-            seconds = format_time(float(row.total_s))
+        off = row.not_selected_reason is not None and row.not_selected_reason.code == "collnet_off"
+        blocked = any(one.why_not_inside(inside) for one in NCCL_ALL_REDUCE if set(one.by) <= set(row.shipped_by))
+        if not lines and float(row.total_s) < best and off and not blocked:
             option = said(given("overrides", ["library.collnet=true"]))
-            lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {seconds} by {row.title}: {option}")
-    able = [row for row in price.results if row.status == "shipped"]
-    bare = min(able, key=lambda row: float(row.total_s - row.software_s))
+            lines.append(f"with SHARP (NCCL_COLLNET_ENABLE=1): {format_time(float(row.total_s))} by {row.title}: {option}")
+    bare = min((row for row in price.results if row.status == "shipped"), key=lambda row: float(row.total_s - row.software_s))
     alone = float(bare.total_s - bare.software_s)
     if alone < best and not (lines and alone == float(bare.total_s)):  # the same number twice
-        lines.append(
-            f"by alpha, BW and eta alone, any library: {format_time(alone)} by {bare.title}: {said(given('library', 'all'))}"
-        )
-    return [Lines("faster, but not what runs by default", tuple(lines))] if lines else []
-
-
-def _needs_collnet(row: AlgorithmEstimate, price: Price) -> bool:
-    """Whether switching CollNet on is all it takes."""
-    off = row.not_selected_reason is not None and row.not_selected_reason.code == "collnet_off"
-    inside = price.group.per_domain[0]
-    return off and not any(one.why_not_inside(inside) for one in NCCL_ALL_REDUCE if set(one.by) <= set(row.shipped_by))
+        option = said(given("library", "all"))
+        lines.append(f"by alpha, BW and eta alone, any library: {format_time(alone)} by {bare.title}: {option}")
+    return listed("faster, but not what runs by default", lines)
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
@@ -105,30 +133,18 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
     lines = [f"fastest then: {min(known)[1]}, {format_time(min(known)[0])}"] if known and len(prices) == 1 else []
     unknown = gathered((one.reason, row.title) for row, one in slow if one.reason)
     lines += [f"not known, {reason}: {', '.join(titles)}" for reason, titles in unknown.items()]
-    said = f"slow rank: all ports and links of one rank, the worst one, at {slow[0][1].share:g} of their bandwidth"
-    return [Lines(said, tuple(lines))]
+    share = f"{slow[0][1].share:g} of their bandwidth"
+    return [Lines(f"slow rank: all ports and links of one rank, the worst one, at {share}", tuple(lines))]
 
 
 class _Pick(NamedTuple):
-    """The library's own pick at a size."""
+    """The library's own pick at a size; ``best`` is the fastest that the library has, its pick included."""
 
     price: Price
     own: LibraryChoice
-
-    @property
-    def estimate(self) -> NcclEstimate:
-        assert self.own.pick is not None  # or there is no table
-        return self.own.pick
-
-    @property
-    def name(self) -> str:
-        return SPELLED.get(self.estimate.algorithm, self.estimate.algorithm)
-
-    @property
-    def best(self) -> AlgorithmEstimate:
-        """The fastest that the library has, its pick included."""
-        picked = () if self.own.runs is None else (self.own.runs,)
-        return min((*self.price.leading, *picked), key=lambda row: float(row.total_s), default=self.price.best)
+    estimate: NcclEstimate
+    name: str
+    best: AlgorithmEstimate
 
 
 _TOLD = 1.02  # times the fastest, from which on a pick is called slow
@@ -146,32 +162,31 @@ _PICKS = (
 
 
 def _picks(prices: Sequence[Price]) -> list[Block]:
-    reasons = list(dict.fromkeys(one.library.reason for one in prices if one.library and one.library.reason))
-    if reasons:
-        return [Lines(f"what {r.spoken(prices[0])} itself would pick is not known here", tuple(reasons), first=0)]
-    picks = tuple(_Pick(one, one.library) for one in prices if one.library is not None and one.library.pick is not None)
+    if reasons := dict.fromkeys(one.library.reason for one in prices if one.library and one.library.reason):
+        return listed(f"what {r.spoken(prices[0])} itself would pick is not known here", reasons, first=0)
+    picks, sizes, slow = [], [], []
+    for price in prices:
+        if (own := price.library) is None or own.pick is None:
+            continue
+        able = (*price.leading, *([] if own.runs is None else [own.runs]))
+        best = min(able, key=lambda row: float(row.total_s), default=price.best)
+        picks.append(_Pick(price, own, own.pick, SPELLED.get(own.pick.algorithm, own.pick.algorithm), best))
+        sizes.append(title_size(float(price.bytes)))
     if not picks:
         return []
+    several = len(picks) > 1
     library = f"{picks[0].own.name.upper()} {picks[0].own.version}"
-    chosen = gathered((f"{one.name} ({one.estimate.protocol})", title_size(float(one.price.bytes))) for one in picks)
-    what = "; ".join(f"{name}{f' at {chr(44).join(sizes)}' if len(picks) > 1 else ''}" for name, sizes in chosen.items())
-    slow = [f"{_at(one, picks)}{one.name} takes {format_factor(factor)} of {r.named(one.price, one.best)}"
-            for one in picks if (factor := one.price.slower_pick) is not None and factor >= _TOLD]  # fmt: skip
-    blind = list(dict.fromkeys(one.name for one in picks if one.own.runs is None))
+    for one, size in zip(picks, sizes, strict=True):
+        if (factor := one.price.slower_pick) is not None and factor >= _TOLD:
+            at = f"{size}: " if several else ""
+            slow.append(f"{at}{one.name} takes {format_factor(factor)} of {r.named(one.price, one.best)}")
+    chosen = gathered((f"{one.name} ({one.estimate.protocol})", size) for one, size in zip(picks, sizes, strict=True))
+    what = "; ".join(f"{name} at {','.join(at)}" if several else name for name, at in chosen.items())
     out: list[Block] = [Lines(f"{library} picks by its own cost model: {what}", ())]
-    if slow:
-        out.append(Lines("not the fastest that it has, by the prices here", tuple(slow)))
-    if blind:
+    out += listed("not the fastest that it has, by the prices here", slow)
+    if blind := dict.fromkeys(one.name for one in picks if one.own.runs is None):
         out.append(Lines(f"no schedule here stands for {library}'s {', '.join(blind)} on this group", ()))
-    return [*out, Table(_PICKS, picks, None, f"what {library} picks by its own cost model", first=0)]
-
-
-def _at(one: _Pick, picks: Sequence[_Pick]) -> str:
-    return f"{title_size(float(one.price.bytes))}: " if len(picks) > 1 else ""
-
-
-def _table(result: Price) -> Table:
-    return _every_row(tuple(r.at_each_size(result)))
+    return [*out, Table(_PICKS, tuple(picks), None, f"what {library} picks by its own cost model", first=0)]
 
 
 def _every_row(prices: Sequence[Price]) -> Table:
@@ -182,18 +197,18 @@ def _every_row(prices: Sequence[Price]) -> Table:
 
 
 def _document(result: Price) -> Document:
-    return price_fields(result) if hasattr(result.bytes, "__len__") else _one_shape([result])
+    return r.price_fields(result) if hasattr(result.bytes, "__len__") else _one_shape([result])
 
 
 def _one_shape(prices: Sequence[Price]) -> Document:
     # a single size has its fields at the top as well, for readers of older documents
-    sizes = [price_fields(one) for one in prices]
+    sizes = [r.price_fields(one) for one in prices]
     return (sizes[0] if len(sizes) == 1 else {}) | {"sizes": sizes}
 
 
 def _summary(result: Price) -> str:
     if hasattr(result.bytes, "__len__"):
-        return f"{r.heading_of_all(result)}: {len(result.results)} algorithms at {len(result.bytes)} sizes"
+        return f"{r.heading(result, '')}: {len(result.results)} algorithms at {len(result.bytes)} sizes"
     best = result.best
     return f"{r.heading(result)}: {best.title}, {format_time(float(best.total_s))}, busbw {format_rate(float(best.busbw_Bps))}"
 
@@ -220,11 +235,10 @@ _NAMES = {
 }
 
 
-def _winners(result: PriceList, columns: Sequence[object] = _WINNER) -> Table:
-    first = result.prices[0]
+def _winners(result: PriceList, columns: Sequence[Column] = _WINNER) -> Table:
     records = tuple(_SizeWinner(one, one.results[0], one.results[1] if len(one.results) > 1 else None) for one in result.prices)
     idle = () if any(one.row.protocol for one in records) else ("protocol",)
-    return Table((*r.context(first), *columns), records).with_shown("bytes").without(*idle)  # type: ignore[arg-type]
+    return Table((*r.price_context(result.prices[0]), *columns), records).with_shown("bytes").without(*idle)
 
 
 def _winners_answer(prices: Sequence[Price]) -> str:
@@ -232,42 +246,145 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     starts = [(name, one) for at, (name, one) in enumerate(changes) if not at or changes[at - 1][0] != name]
     first, *later = starts
     who = first[0] + "".join(f", {name} from {title_size(float(one.bytes))}" for name, one in later)
-    said = f"{who}{'' if later else ' at every size'}: {r.heading_of_all(prices[0])}."
-    errors = [error for one in prices if (error := error_of(one.best, one)) is not None]
-    if not errors:
-        return said
-    return f"{said} {off_by(errors)}."
+    told = f"{who}{'' if later else ' at every size'}: {r.heading(prices[0], '')}."
+    errors = [error for one in prices if (error := _error_of(one.best, one)) is not None]
+    return f"{told} {_off_by(errors)}." if errors else told
 
 
 def _list_blocks(result: PriceList) -> list[Block]:
+    prices = result.prices
     if not result.winners_only:
-        return _blocks(result.prices[0]) if len(result.prices) == 1 else _several(result.prices)
-    first = result.prices[0]
-    rows = [row for one in result.prices for row in one.results]
+        return _all(prices, sizes=len(prices) > 1)
     table = _winners(result, [_NAMES.get(column.key, column) for column in _WINNER])
-    out: list[Block] = [Headline(_winners_answer(result.prices)), table, *_picks(result.prices)]
-    return [*out, *r.notes(rows, first.model, result.prices, first=0)]
-
-
-def _list_table(result: PriceList) -> Table:
-    return _winners(result) if result.winners_only else _every_row(result.prices)
+    rows = [row for one in prices for row in one.results]
+    return [Headline(_winners_answer(prices)), table, *_picks(prices), *r.notes(rows, prices[0].model, prices, first=0)]
 
 
 def _list_document(result: PriceList) -> Document:
-    if result.winners_only:
-        return {"sizes": [price_fields(one) for one in result.prices]}
-    return _one_shape(result.prices)
+    return {"sizes": [r.price_fields(one) for one in result.prices]} if result.winners_only else _one_shape(result.prices)
 
 
 def _list_summary(result: PriceList) -> str:
-    first = result.prices[0]
     if len(result.prices) == 1:
-        return _summary(first)
-    names = list(dict.fromkeys(one.best.title for one in result.prices))
-    return f"{r.heading_of_all(first, f'{len(result.prices)} sizes, ')}: fastest {', then '.join(names)}"
+        return _summary(result.prices[0])
+    names = dict.fromkeys(one.best.title for one in result.prices)
+    return f"{r.heading(result.prices[0], f'{len(result.prices)} sizes, ')}: fastest {', then '.join(names)}"
+
+
+_PHASE = (
+    label("tier", "tier"),
+    label("level", "level", drop=5),
+    label("primitive", "phase", lambda primitive: primitive.spoken),
+    label("algorithm", "algorithm"),
+    label("label", "step", drop=4),
+    number("ranks", "ranks", drop=7),
+    number("bytes", "payload", format_bytes, 6, get=lambda phase: float(phase.bytes)),
+    number("n_alpha", "n_alpha", format_count, 9),
+    number("n_beta", "n_beta", format_count, 10),
+    number("alpha_s", "alpha", format_time, 2, get=lambda phase: float(phase.alpha_s)),
+    number("bandwidth_s", "bandwidth", format_time, 1, get=lambda phase: float(phase.bandwidth_s)),
+    number("eta_alpha", "eta_a", format_count, 11),
+    number("eta_beta", "eta_b", format_count, 12),
+)
+
+
+class _Link(NamedTuple):
+    """The numbers of a tier or level before contention: alpha of one step, bandwidth of an endpoint."""
+
+    tier: str
+    level: str
+    alpha_s: float | None
+    bandwidth_Bps: float
+    eta_alpha: float
+    eta_beta: float
+
+
+_LINKS = (
+    label("tier", "tier"),
+    label("level", "level"),
+    number("alpha_s", "alpha of a step", format_time),
+    number("bandwidth_Bps", "BW", format_rate),
+    number("eta_alpha", "eta of alpha", format_count),
+    number("eta_beta", "eta of BW", format_count),
+)
+
+
+def _links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> list[Block]:
+    """Alpha, bandwidth and eta of each tier, recovered from the phases of rows."""
+    found: dict[_Link, None] = {}
+    for phase in (phase for row in rows for phase in row.phases):
+        steps = float(phase.n_alpha * phase.eta_alpha)
+        alpha = float(phase.alpha_s) / steps if steps else None
+        rate, *etas = float(phase.bandwidth_Bps), float(phase.eta_alpha), float(phase.eta_beta)
+        found[_Link(phase.tier, phase.level, alpha and float(f"{alpha:.9g}"), rate, *etas)] = None
+    return [Table(_LINKS, tuple(found), None, "each tier's own numbers; a price multiplies alpha and BW by their eta", first)]
+
+
+def _phases(result: Breakdown) -> Table:
+    price, row = result.price, result.price.results[0]
+    columns = (
+        *context(fabric=price.fabric, collective=price.primitive),
+        number("group_ranks", "ranks of the group", get=lambda _: price.ranks, hidden=True),
+        number("message_bytes", "size", title_size, get=lambda _: whole_bytes(price.bytes), hidden=True),
+        *context(spec=row.spec),
+        *group_columns(price.group, lambda _: price.group),
+        *context(price.overrides),
+        *_PHASE,
+        number("share", "of total", whole_percent, get=lambda phase: float(phase.total_s / row.total_s)),
+        number("energy_J", "energy", format_energy, 8, get=lambda phase: plain_number(phase.energy_J)),
+    )
+    return Table(columns if row.energy_J is not None else columns[:-1], row.phases)
+
+
+def _breakdown_blocks(result: Breakdown) -> list[Block]:
+    price, row = result.price, result.price.results[0]
+    out: list[Block] = [Headline(_answer(price, row)), _phases(result), Lines(_sums(row), ())]
+    if streams(row):
+        out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
+    out += _links_table([row])
+    if result.baselines:
+        out.append(r.row_table([r.Ranked(price, one) for one in result.baselines], "flat baselines")._replace(first=0))
+    return out + r.notes([row], price.model, first=0)
+
+
+def streams(row: AlgorithmEstimate) -> bool:
+    """Whether phases overlap, so that only the busiest tier's bandwidth counts."""
+    return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9)
+
+
+def _sums(row: AlgorithmEstimate) -> str:
+    sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
+    sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
+    sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""
+    sums += f" + software {format_time(float(row.software_s))}" if row.software_s else ""
+    sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
+    sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
+    return f"{sums}; {slow}" if (slow := r.slow_words(row.slow)) else sums
+
+
+def _breakdown_document(result: Breakdown) -> Document:
+    return r.price_fields(result.price) | {"baselines": [r.row_fields(row) for row in result.baselines]}
+
+
+def _breakdown_summary(result: Breakdown) -> str:
+    row = result.price.results[0]
+    return f"{row.title}: {r.heading(result.price)}\n{_sums(row)}"
 
 
 VIEWS = {
-    Price: View("price", _blocks, _document, _table, _summary),
-    PriceList: View("price", _list_blocks, _list_document, _list_table, _list_summary),
+    Price: View(
+        "price",
+        lambda result: _all(tuple(r.at_each_size(result)), sizes=hasattr(result.bytes, "__len__")),
+        _document,
+        lambda result: _every_row(tuple(r.at_each_size(result))),
+        _summary,
+    ),
+    PriceList: View(
+        "price",
+        _list_blocks,
+        _list_document,
+        lambda result: _winners(result) if result.winners_only else _every_row(result.prices),
+        _list_summary,
+    ),
+    Breakdown: View("breakdown", _breakdown_blocks, _breakdown_document, _phases, _breakdown_summary),
 }

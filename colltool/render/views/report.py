@@ -16,8 +16,8 @@ from colltool.render.dispatch import document, summary
 from colltool.render.page import report_page
 from colltool.render.summary import headlines, report_title
 from colltool.render.view import Document, View, set_field
-from colltool.render.views.fabric_words import reached_text
-from colltool.render.views.sensitivity import quantity
+from colltool.render.views.fabric_parts import reached_text
+from colltool.render.views.sweep import quantity
 
 _MOST_LINES = 12
 UNSAID = "the file does not say"

@@ -1,0 +1,310 @@
+"""``fabric size``, and parts of a fabric in words and tables: switches level by level, their cost, failures, numbers of tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import NamedTuple
+
+from colltool.algorithms.libraries import LIBRARIES
+from colltool.base.formatting import (
+    counted,
+    format_bytes,
+    format_length,
+    format_money,
+    format_power,
+    format_rate,
+    format_time,
+    short_percent,
+    whole_percent,
+)
+from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
+from colltool.fabric.model import Tier
+from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
+from colltool.fabric.results import FabricSized, Failure
+from colltool.fabric.tier_parts import InNetwork, Protocol
+from colltool.fabric.topology import DistanceClass, cable_s, capabilities_of
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
+from colltool.render.view import Document, View, fields, listed
+from colltool.sizing.size_clos import ClosPlan
+
+_COLUMNS = (
+    label("name", "level"),
+    number("switches", "switches"),
+    number("per_rail", "on a rail", drop=4),
+    number("least", "by ports alone", drop=5),
+    number("down_ports", "down"),
+    number("up_ports", "up"),
+    number("oversubscription", "down/up", "{:.4g}".format, drop=2),
+    number("cables", "cables below"),
+    number("parallel", "to each below", drop=3),
+)
+
+
+def _table(result: FabricSized) -> Table:
+    plan, optics = result.plan, _optics(result)
+    columns = (*_COLUMNS, number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)))
+    rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
+    return Table(columns, plan.levels, None, f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports")
+
+
+def _optics(result: FabricSized) -> dict[str, int]:
+    """Transceivers by level, on the cables below it; copper has none."""
+    return {line.level: line.count or 0 for line in result.bill.lines if line.part == "optic"}
+
+
+def _blocks(result: FabricSized) -> list[Block]:
+    plan = result.plan
+    cables = counted(plan.cables + plan.levels[0].cables, "cable")
+    return [
+        Headline(f"{_switches(plan.switches)} and {cables} join {_summary(result)}."),
+        _table(result),
+        Lines("in all", tuple(_totals(plan))),
+        *(bill_blocks(result.bill) if result.bill.cost else []),
+        *map(later, failure_blocks(result.failures, ranks=False)),
+        *listed("notes", (*plan.notes, *result.bill.notes)),
+    ]
+
+
+def _totals(plan: ClosPlan) -> Iterator[str]:
+    on_rail = " on a rail" if plan.rails > 1 else ""
+    between = f"{plan.cables} cables between them and " if plan.cables else ""
+    yield f"{_switches(plan.switches)}, {between}{counted(plan.levels[0].cables, 'cable')} to endpoints"
+    if len(plan.levels) > 1:
+        yield f"oversubscribed {plan.oversubscription:.4g}:1 against the endpoints"
+        between = f"pods, in {counted(plan.planes, 'plane')}" if plan.pods > 1 else "leaves"
+        yield f"{counted(plan.paths, 'equal path')} between {between}"
+    if plan.pods > 1:
+        yield f"{plan.pods} pods{on_rail}"
+    if plan.spare_ports:
+        yield f"{counted(plan.spare_ports, 'down-port')} of leaves to spare"
+    tree = f"a reduction tree of such switches has {counted(plan.tree_levels, 'level')}{on_rail}"
+    if plan.least_levels < plan.tree_levels:
+        tree += f"; {plan.least_levels} is what {plan.radix} ports could join without uplinks, ceil(log_{plan.radix} N)"
+    yield tree
+
+
+def _switches(number: int) -> str:
+    return "1 switch" if number == 1 else f"{number} switches"
+
+
+def plan_lines(plan: ClosPlan) -> Iterator[str]:
+    """The levels in sentences, for ``fabric show``."""
+    rails = f"{plan.rails} rails, each with " if plan.rails > 1 else ""
+    yield f"{rails}{', '.join(f'{one.per_rail} {one.name}' for one in plan.levels)} switches of {plan.radix} ports"
+    for one in plan.levels:
+        if one.up_ports:
+            ports = f"{one.down_ports} ports down and {one.up_ports} up"
+            yield f"{ports} on a {one.name} switch, {one.oversubscription:.4g}:1"
+    for below, one in zip(plan.levels, plan.levels[1:], strict=False):
+        cables = counted(one.parallel, "cable")
+        yield f"{cables} between a {below.name} and each {one.name} that it reaches, {one.cables} in all"
+    yield f"{_switches(plan.switches)} in all"
+
+
+def sizing_document(plan: ClosPlan) -> Document:
+    names = "rails down_ports up_ports leaves spines cables_per_pair switches cables notes"
+    return fields(plan, names) | {"levels": [asdict(one) for one in plan.levels]}
+
+
+def _document(result: FabricSized) -> Document:
+    plan, optics = asdict(result.plan), _optics(result)
+    notes = list(plan.pop("notes"))
+    levels = [one | {"optics": optics.get(one["name"], 0)} for one in plan.pop("levels")]
+    rest = {"failures": [asdict(one) for one in result.failures], "bill": bill_document(result.bill)}
+    return fields(result, "endpoints ports_per_endpoint") | plan | {"levels": levels, "notes": notes} | rest
+
+
+def _summary(result: FabricSized) -> str:
+    levels = ", ".join(f"{one.switches} {one.name}" for one in result.plan.levels)
+    return f"{counted(result.plan.ports, 'endpoint port')}: {_switches(result.plan.switches)} ({levels})"
+
+
+_FAILURES = (
+    label("tier", "tier", drop=1),
+    label("part", "part", get=lambda one: "all switches" if one.part == "switches" else one.part),
+    label("level", "level", drop=2),
+    number("count", "of", "{:,}".format, drop=3),
+    number("nics", "ports dark", "{:,}".format, drop=4),
+    number("endpoints", "endpoints hit", "{:,}".format, drop=5),
+    number("ranks", "ranks hit", "{:,}".format),
+    number("share", "each loses", short_percent),
+    label("beyond", "of its traffic", drop=6, get=lambda one: f"beyond its {one.beyond}" if one.beyond else "all"),
+    number("cut_off", "cut off", "{:,}".format),
+)
+
+
+def failure_blocks(failures: Sequence[Failure], *, ranks: bool = True) -> list[Block]:
+    """The failure table; without ``ranks`` where the endpoints are not ranks."""
+    table = Table(_FAILURES, tuple(failures), None, "what one failure takes down, at most")
+    idle = ([] if any(one.tier for one in failures) else ["tier"]) + ([] if ranks else ["ranks"])
+    return [table.without(*idle)] if failures else []
+
+
+class _BillLevel(NamedTuple):
+    tier: str
+    level: str
+    lines: dict[str, BillLine]
+
+
+def _sum(several: list[float | None]) -> float | None:
+    """None if there are none, or one is not known."""
+    known = [one for one in several if one is not None]
+    return sum(known) if several and len(known) == len(several) else None
+
+
+PLURAL = {"nic": "NICs", "cable": "cables", "optic": "optics", "switch": "switches"}
+
+
+def _counts(part: str) -> Column:
+    return number(part, PLURAL[part], "{:,}".format, get=lambda one: one.lines[part].count if part in one.lines else 0)
+
+
+_BILL = (
+    label("tier", "tier", drop=1),
+    label("level", "level"),
+    *map(_counts, PLURAL),
+    number(
+        "cost", "cost", format_money, get=lambda one: _sum([line.cost for line in one.lines.values() if line.price is not None])
+    ),
+    number(
+        "power_W",
+        "power",
+        format_power,
+        drop=2,
+        get=lambda one: _sum([line.power_W for line in one.lines.values() if line.power_W is not None]),
+    ),
+)
+
+
+def bill_blocks(bill: Bill) -> list[Block]:
+    """What it is made of, and what that costs."""
+    rows: dict[tuple[str, str], dict[str, BillLine]] = {}
+    for line in bill.lines:
+        rows.setdefault((line.tier, line.level), {})[line.part] = line
+    levels = tuple(_BillLevel(tier, level, lines) for (tier, level), lines in rows.items())
+    shown = tuple(one for one in _BILL if any(one.value(level) is not None for level in levels))
+    currency = f", in {bill.cost.currency}" if bill.cost else ""
+    out: list[Block] = [Table(shown, levels, None, f"what it is made of{currency}")] if bill.lines else []
+    return [*out, Lines("what it costs", tuple(_sums(bill, bill.cost)))] if bill.cost else out
+
+
+def bill_document(bill: Bill) -> Document:
+    return {"parts": [asdict(line) for line in bill.lines], "cost": bill.cost and asdict(bill.cost), "notes": list(bill.notes)}
+
+
+def _sums(bill: Bill, cost: Cost) -> Iterator[str]:
+    parts = None if cost.parts is None else format_money(cost.parts, cost.currency)
+    yield f"parts {_known(parts, bill, 'price', lambda line: line.cost)}"
+    energy = "" if cost.energy_per_year is None else f", {format_money(cost.energy_per_year, cost.currency)} a year"
+    power = None if cost.power_W is None else f"{format_power(cost.power_W)}{energy}"
+    yield f"power {_known(power, bill, 'watts', lambda line: line.power_W)}"
+    if cost.total is not None and cost.total != cost.parts:
+        yield f"{format_money(cost.total, cost.currency)} over {cost.years:g} years"
+
+
+def _known(total: str | None, bill: Bill, what: str, of_line: Callable[[BillLine], float | None]) -> str:
+    """A sum with what it leaves out: ``100 kW, without NICs, cables: no watts given``."""
+    if total is None:
+        return f"-: no {what} given"
+    missing = [line for line in bill.lines if of_line(line) is None]
+    for reason, counted_ in ((f"no {what} given", True), ("not counted", False)):
+        parts = dict.fromkeys(PLURAL[line.part] for line in missing if (line.count is not None) is counted_)
+        total += f", without {', '.join(parts)}: {reason}" if parts else ""
+    return total
+
+
+def alpha_text(one: DistanceClass) -> str:
+    """Such as ``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
+    cable = f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable" if one.cable_m else ""
+    return f"alpha {format_time(one.alpha_s)}{cable}"
+
+
+def _protocol_text(one: Protocol) -> str:
+    given = (
+        "" if one.launch_overhead is None else f"launch overhead {format_time(one.launch_overhead)}",
+        "" if one.alpha is None else f"alpha {format_time(one.alpha)}",
+        "" if one.bandwidth is None else f"BW {format_rate(one.bandwidth)}",
+        "" if one.eta is None else f"eta {one.eta.alpha:g}/{one.eta.beta:g}",
+        "" if one.local_copy is None else f"local copy {format_rate(one.local_copy)}",
+    )
+    numbers = ", ".join(filter(None, given)) or "the tier's own numbers"
+    only = ", ".join(primitive.spoken for primitive in one.primitives or ())
+    return f"{numbers}; only {only}" if only else numbers
+
+
+def in_network_text(spec: InNetwork) -> str:
+    """Such as ``reduce, multicast, alpha_switch 200 ns, 1 switch level, all-reduce eta_beta 0.61; sum of bf16; 64 groups``."""
+    can = [name.replace("_", "-") for name in ("reduce", "multicast", "all_to_all") if getattr(spec, name)]
+    levels = f", {spec.levels} switch level{'s' if spec.levels != 1 else ''}" if spec.levels else ""
+    eta = "".join(f", {primitive.spoken} eta_beta {value:g}" for primitive, value in spec.own_eta.items())
+    more = [f"only under {', '.join(spec.protocols)}"] if spec.protocols else []
+    if (limits := spec.limits) is not None:
+        more.append(" of ".join(", ".join(names) for names in (limits.operations, limits.types) if names))
+        more.append(f"aligned to {format_bytes(limits.alignment)}" if limits.alignment else "")
+        more.append(f"{counted(limits.groups, 'group')} at a time" if limits.groups else "")
+    alpha = f"alpha_switch {format_time(spec.alpha_switch)}"
+    return "; ".join((f"{', '.join(can) or 'nothing'}, {alpha}{levels}{eta}", *filter(None, more)))
+
+
+def library_text(facts: LibraryFacts) -> str:
+    """Such as ``library NCCL 2.30, hopper GPUs, intel hosts, CollNet off``."""
+    told = [
+        f"{facts.gpu} GPUs" if facts.gpu else "",
+        f"{facts.cpu} hosts" if facts.cpu else "",
+        "" if facts.collnet is None else f"CollNet {'on' if facts.collnet else 'off'}",
+        "" if facts.nvls is None else f"NVLS {'on' if facts.nvls else 'off'}",
+        "channels given" if facts.channels else "",
+    ]
+    name = LIBRARIES[facts.name].spoken if facts.name in LIBRARIES else "any"
+    version = f" {facts.version}" if facts.version else ""
+    return ", ".join(filter(None, (f"library {name}{version}", *told)))
+
+
+def reached_text(one: Efficiency) -> str:
+    """The measured efficiency of an algorithm: ``multi-rail-ring (all-reduce): of its bandwidth 100% on 4 nodes``."""
+    if isinstance(one.share, float):
+        shares = whole_percent(one.share) if one.share < 1 else ""
+    else:
+        shares = ", ".join(f"{whole_percent(each.share)} on {counted(each.nodes, 'node')}" for each in one.share)
+    parts = [f"of its bandwidth {shares}" if shares else ""]
+    parts += [f"{format_time(one.startup)} to start" if one.startup else ""]
+    parts += [f"{format_time(one.startup_per_rank)} a rank to start" if one.startup_per_rank else ""]
+    parts += [f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed" if one.rise_per_rank else ""]
+    primitives = ", ".join(primitive.spoken for primitive in one.primitives)
+    return f"{one.algorithm} ({primitives}): {'; '.join(filter(None, parts))}"
+
+
+def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -> Iterator[str]:
+    """The levels, reductions in switches and protocols of a tier."""
+    kind = capabilities_of(tier)
+    levels = list(zip(kind.classes, facts.levels, strict=False))
+    for at in sorted(range(len(levels)), reverse=outermost_first):
+        one, level = levels[at]
+        s = ""  # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is none
+        if at:
+            hop = f", {{uplinks: {level.uplinks:.4g}}} of the switches below" if level.oversubscription != level.uplinks else ""
+            none = level.oversubscription == level.uplinks == 1
+            s = ", s 1" if none else f", s {level.oversubscription:g} of all endpoints below{hop}"
+        yield f"{one.name}: {one.group} endpoints, {alpha_text(one)}{s}"
+    if kind.in_network is not None:
+        yield f"in-network: {in_network_text(kind.in_network)}"
+    yield from (f"protocol {one.name}: {_protocol_text(one)}" for one in tier.protocols or ())
+
+
+def prices_text(prices: Prices) -> str:
+    """Such as ``prices in USD: switch 30,000 (1.7 kW), cable 200, power 0.1/kWh, 4 years``."""
+    parts = []
+    for part in PARTS:
+        if (each := prices.of(part)) is not None:
+            price = "-" if each.price is None else format_money(each.price)
+            draws = f" ({format_power(each.draws)})" if each.draws is not None else ""
+            parts.append(f"{part} {price}{draws}")
+    parts += [f"power {prices.power:g}/kWh"] if prices.power is not None else []
+    parts += [f"{prices.years:g} years"] if prices.years is not None else []
+    parts += [f"copper to {', '.join(prices.copper)}"] if prices.copper else []
+    parts += [f"only {', '.join(prices.tiers)}"] if prices.tiers else []
+    return f"prices in {prices.currency}: {', '.join(parts) or 'none'}"
+
+
+VIEWS = {FabricSized: View("fabric-size", _blocks, _document, _table, _summary)}
