@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
-from colltool.algorithms.group import JoinedBy
 from colltool.base.errors import printable
 from colltool.base.formatting import counted, format_time
 from colltool.fabric.model import Fabric
 from colltool.render.drawing.diagram import TierDiagram, alternative_text, diagrams, fact_texts, kind_text, most_text, place_text
 from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
-from colltool.render.drawing.tiers import (
-    draw_lattice,
-    draw_pairs,
-    draw_switches,
-    drawn_lattice,
-    drawn_pairs,
-    switch_tree_of,
-    zoom,
-)
+from colltool.render.drawing.tiers import DRAWN, zoom
 from colltool.render.view import described, on_fabric
-
-Draw = Callable[[Canvas, TierDiagram, Area, Area], tuple[float, Focus]]
-"""Draws a tier, given the areas for its texts and its drawing; returns where both end, and the endpoint to zoom into."""
 
 # pixels
 WIDTH = 480.0
 _MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0  # around, inside and between cards
 _WORDS, _APART = 150.0, 12.0  # the column of texts in a card, and the gap beside it
-_DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
-    "switches": (draw_switches, lambda diagram: switch_tree_of(diagram).endpoints),
-    "pair_links": (draw_pairs, drawn_pairs),
-    "neighbour_links": (draw_lattice, drawn_lattice),
-}
-"""By what joins the endpoints of a tier: how to draw it, and how many endpoints are drawn."""
 _PAGE = {"light": "#ffffff", "dark": "#0d1117"}
 
 
@@ -66,7 +47,7 @@ def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) ->
 
 
 def drawn_endpoints(diagram: TierDiagram) -> int:
-    return _DRAWN[diagram.kind.joined_by][1](diagram)
+    return DRAWN[diagram.kind.joined_by][1](diagram)
 
 
 def _head(canvas: Canvas, fabric: Fabric) -> float:
@@ -98,7 +79,7 @@ def _card(canvas: Canvas, diagram: TierDiagram, above: float, focus: Focus | Non
         canvas.text(words.left, y + 14, name, words.width, tone="ct-soft")
         y = canvas.paragraph(_beside(inside, y), text)
     y += _PADDING
-    bottom, focus = _DRAWN[diagram.kind.joined_by][0](canvas, diagram, words._replace(top=y), _beside(inside, y))
+    bottom, focus = DRAWN[diagram.kind.joined_by][0](canvas, diagram, words._replace(top=y), _beside(inside, y))
     box.set("height", f"{bottom + _PADDING - frame.top:.1f}")
     return bottom + _PADDING, focus
 

@@ -4,13 +4,13 @@ bandwidth: at 4:1 oversubscription it has a quarter of the full width."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import ceil, cos, pi, prod, sin
 from typing import NamedTuple
 
-from colltool.algorithms.group import Axis
+from colltool.algorithms.group import Axis, JoinedBy
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, endpoint_text, level_texts, ports_text, uplink_texts
 from colltool.render.drawing.svg import Area, Canvas, Focus, Tone
@@ -53,10 +53,6 @@ def faces(axes: Sequence[Axis]) -> list[tuple[Place, ...]]:
     lines = [places(axis) for axis in axes]
     sides = list(zip(range(AXES), (-1, -1, 0), lines, strict=False))
     return [at for at in product(*lines) if len(at) < AXES or any(at[axis] == line[side] for axis, side, line in sides)]
-
-
-def drawn_lattice(diagram: TierDiagram) -> int:
-    return len(faces(blocks_of(diagram.kind.axes)[0]))
 
 
 def axis_text(number: int, axes: Sequence[Axis]) -> str:
@@ -161,13 +157,13 @@ _SIDE = 14.0
 _RADIUS = 84.0
 
 
-def drawn_pairs(diagram: TierDiagram) -> int:
+def _drawn_pairs(diagram: TierDiagram) -> int:
     count = diagram.facts.endpoints
     return count if count <= MOST_PAIRS else 8
 
 
 def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
-    count, drawn = diagram.facts.endpoints, drawn_pairs(diagram)
+    count, drawn = diagram.facts.endpoints, _drawn_pairs(diagram)
     radius = _RADIUS if drawn > 1 else 0.0
     middle = (room.left + room.width / 2, room.top + radius + _SIDE / 2)
     turns = [2 * pi * number / drawn for number in range(drawn)]
@@ -191,13 +187,9 @@ _CLOSEST, _THINNEST, _BEHIND = 2.5, 1.5, 3.0  # between port lines, thinnest ban
 _BAND = 0.7  # width of a band without oversubscription, as a share of the switch's
 
 
-def switch_tree_of(diagram: TierDiagram) -> SwitchTree:
-    return switch_tree([level.pairs.group for level in diagram.levels if level.reached], diagram.facts.endpoints)
-
-
 def draw_switches(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
     links, boxes = canvas.group(), canvas.group()
-    tree = switch_tree_of(diagram)
+    tree = _switch_tree_of(diagram)
     slot = min(WIDEST, room.width / tree.slots)
     side = min(0.72 * slot, 22.0)
     port_lines = diagram.ports if side >= _CLOSEST * diagram.ports else 1
@@ -319,3 +311,18 @@ def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
         return SwitchTree(level, tuple(below))
 
     return tree(len(groups) - 1, endpoints)
+
+
+def _switch_tree_of(diagram: TierDiagram) -> SwitchTree:
+    return switch_tree([level.pairs.group for level in diagram.levels if level.reached], diagram.facts.endpoints)
+
+
+Draw = Callable[[Canvas, TierDiagram, Area, Area], tuple[float, Focus]]
+"""Draws a tier, given the areas for its texts and its drawing; returns where both end, and the endpoint to zoom into."""
+
+DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
+    "switches": (draw_switches, lambda diagram: _switch_tree_of(diagram).endpoints),
+    "pair_links": (draw_pairs, _drawn_pairs),
+    "neighbour_links": (draw_lattice, lambda diagram: len(faces(blocks_of(diagram.kind.axes)[0]))),
+}
+"""By what joins the endpoints of a tier: how to draw it, and how many endpoints are drawn."""
