@@ -7,14 +7,13 @@ TYPE_CHECKING = False  # what typing calls so; importing it would cost more than
 
 __version__ = "0.9.0"
 _HOMES = {
-    "api.prices": ("breakdown", "crossover", "explain", "price", "price_list"),
-    "api.comparisons": ("compare", "compare_sensitivity", "diff", "ladder", "sensitivity", "sweep"),
-    "api.fabrics": ("list_fabrics",),
+    "api.prices": ("breakdown", "crossover", "diff", "explain", "ladder", "price", "price_list"),
+    "api.comparisons": ("compare", "compare_sensitivity", "sensitivity", "sweep"),
     "api.jobs": ("compare_plans", "load_job", "plan", "plan_sensitivity", "search_layouts"),
     "api.measurements": ("calibrate", "doctor", "trace", "validate"),
     "api.networks": ("contention", "draw_fabric", "size_fabric", "verify"),
     "api.report": ("report",),
-    "api.values": ("readings",),
+    "api.values": ("list_fabrics", "readings"),
     "base.errors": ("ColltoolError",),
     "estimate.assumptions": ("Readings",),
     "fabric.load": ("load_fabric",),
@@ -29,14 +28,13 @@ __all__ = [
 if TYPE_CHECKING:
     from typing import Any
 
-    from colltool.api.comparisons import compare, compare_sensitivity, diff, ladder, sensitivity, sweep
-    from colltool.api.fabrics import list_fabrics
+    from colltool.api.comparisons import compare, compare_sensitivity, sensitivity, sweep
     from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
     from colltool.api.measurements import calibrate, doctor, trace, validate
     from colltool.api.networks import contention, draw_fabric, size_fabric, verify
-    from colltool.api.prices import breakdown, crossover, explain, price, price_list
+    from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list
     from colltool.api.report import report
-    from colltool.api.values import readings
+    from colltool.api.values import list_fabrics, readings
     from colltool.base.errors import ColltoolError
     from colltool.estimate.assumptions import Readings
     from colltool.fabric.load import load_fabric

@@ -7,7 +7,7 @@ from typing import Any
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import Hardware
-from colltool.nccl.topology_inputs import hardware_on
+from colltool.nccl.nccl_choice import hardware_on
 
 SWITCH = {"reduce": True, "multicast": True, "alpha_switch": "0.2us"}
 

@@ -38,7 +38,7 @@ class Argument(NamedTuple):
         kind: how text is read.
         least, most: of a count, both allowed.
         words: all that it may be; of a count, what stands for the most.
-        offers: what a shell completes it with: a function of :mod:`colltool.cli.completion`.
+        offers: what a shell completes it with: a function of :mod:`colltool.cli.values`.
         hint: of a count, what to type in place of a list; of a share, an example.
         python: its name in Python, where the row goes by another.
     """
@@ -64,43 +64,28 @@ ARGUMENTS = {
     "primitives": Argument("-p --primitive", "PRIM,...", "ar, ag, rs, a2a, bc, reduce, p2p.", offers="primitive"),
     "fabric": Argument("--fabric -f", "FABRIC", "A fabric file, or the name of a shipped one.", offers="fabric"),
     "overrides": Argument("--set", "KEY=VALUE", "Override a value of the fabric; repeatable.", offers="set"),
-    "ranks": Argument(
-        "--ranks -n", "N", "Ranks in the group, innermost domains first. [default: all of the fabric]", "count",
-        offers="ranks", hint=_ONE_COUNT,
-    ),
+    "ranks": Argument("--ranks -n", "N", "Ranks in the group, innermost domains first. [default: all of the fabric]", "count",
+        offers="ranks", hint=_ONE_COUNT),
     "rank_counts": Argument("--ranks -n", "N,...", f"{COUNTS} [default: all of each fabric]", offers="ranks", python="ranks"),
-    "log_ranks": Argument(
-        "--ranks -n", "N", "Ranks, for logs that do not say (OSU).", "count", offers="ranks",
-        hint="one number for all logs of a call", python="ranks",
-    ),
-    "job_ranks": Argument(
-        "--ranks -n", "N", "Ranks of the job. [default: those of its layout, else all of the fabric]", "count", 1,
-        hint="one number of ranks a call", python="ranks",
-    ),
-    "page_ranks": Argument(
-        "--ranks -n", "N",
+    "log_ranks": Argument("--ranks -n", "N", "Ranks, for logs that do not say (OSU).", "count", offers="ranks",
+        hint="one number for all logs of a call", python="ranks"),
+    "job_ranks": Argument("--ranks -n", "N", "Ranks of the job. [default: those of its layout, else all of the fabric]", "count",
+        1, hint="one number of ranks a call", python="ranks"),
+    "page_ranks": Argument("--ranks -n", "N",
         "Looked at closely, of the job, and of logs that do not say. [default: all of the smallest fabric]", "count",
-        offers="ranks", hint="one number of ranks a page", python="ranks",
-    ),
-    "stride": Argument(
-        "--stride", "K", "Every K-th rank; the groups in between run at the same time.", "count", offers="stride"
-    ),
+        offers="ranks", hint="one number of ranks a page", python="ranks"),
+    "stride": Argument("--stride", "K", "Every K-th rank; the groups in between run at the same time.", "count", offers="stride"),
     "alone": Argument("--alone", help="With --stride: the groups in between are idle.", kind="flag"),
-    "shape": Argument(
-        "--shape", "4x4x4", "On a torus or mesh: ranks along each axis. [default: as near a cube as fits]", "shape"
-    ),
+    "shape": Argument("--shape", "4x4x4", "On a torus or mesh: ranks along each axis. [default: as near a cube as fits]",
+        "shape"),
     "size": Argument("--size -M", "SIZE", "Bytes per rank, as in nccl-tests: 16MB, 16MiB."),
     "sizes": Argument("--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]"),
     "algorithm": Argument("-a --algorithm", "NAME", offers="algorithm"),
     "algorithms": Argument("-a --algorithm", "NAME,...", "Only these, comma-separated.", offers="algorithm"),
-    "library": Argument(
-        "--library", "|".join(LIBRARIES), "Consider only what this library implements. [default: the fabric's own, else all]",
-        words=LIBRARIES,
-    ),
-    "slow_rank": Argument(
-        "--slow-rank", "SHARE", "Also with one rank at this share of its bandwidth: 0.8, 80%.", "share", ABOVE_ZERO, 1,
-        hint="80% or 0.8",
-    ),
+    "library": Argument("--library", "|".join(LIBRARIES),
+        "Consider only what this library implements. [default: the fabric's own, else all]", words=LIBRARIES),
+    "slow_rank": Argument("--slow-rank", "SHARE", "Also with one rank at this share of its bandwidth: 0.8, 80%.", "share",
+        ABOVE_ZERO, 1, hint="80% or 0.8"),
     "top": Argument("--top", "K", "Only the K fastest.", "count", 1, MOST_ROWS),
     # many prices
     "vary": Argument("--vary", "KEY=V1,V2", "Values of a key of the fabric; repeatable."),
@@ -110,56 +95,41 @@ ARGUMENTS = {
     "limit": Argument("--limit", "CELLS", "The most cells. [default: 100000]", "count", 1, 10**7),
     "samples": Argument("--samples", "K", "Draws of all numbers at once.", "count", 1, 10**6),
     "seed": Argument("--seed", "K", "Of the draws.", "count", 0, 10**9),
-    "segments": Argument(  # each is sent one by one
-        "--segments", "P", "P of pipelined algorithms. [default: 16; 2 with --trace]", "count", 1, 65_536
-    ),
-    "trace": Argument(
-        "--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.", kind="flag"
-    ),
+    # of segments each is sent one by one
+    "segments": Argument("--segments", "P", "P of pipelined algorithms. [default: 16; 2 with --trace]", "count", 1, 65_536),
+    "trace": Argument("--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.",
+        kind="flag"),
     "values": Argument("--values", help="With --trace: on small numbers; on 4 ranks they add up to 10 26 18 34.", kind="flag"),
     "check": Argument("--check", "FILE", "Compare with this JSON output of an earlier run; exit 1 where a price moved."),
     "old": Argument("", "OLD", "A JSON output of colltool."),
     "new": Argument("", "NEW", "A later output of the same command."),
-    "rtol": Argument(
-        "--rtol", "SHARE", "Relative change that counts as none: 1%, 0.01. [default: 1e-6]", "share", 0, hint="1% or 0.01"
-    ),
+    "rtol": Argument("--rtol", "SHARE", "Relative change that counts as none: 1%, 0.01. [default: 1e-6]", "share", 0,
+        hint="1% or 0.01"),
     # measurements
     "logs": Argument("", "LOG...", "nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, or CSV."),
     "collective": Argument("--collective", "PRIM", "For logs that do not say.", offers="primitive", python="primitive"),
     "nodes": Argument("--nodes", "N", "Nodes of the ranks, for logs that do not say.", "count"),
     "in_place": Argument("--in-place", help="The in-place half of nccl-tests' tables.", kind="flag"),
-    "expect": Argument(
-        "--expect", "SHARE",
-        "The share of the expected rate below which something is off: 95%, 0.95. [default: 80%, less for few ranks]",
-        "share", ABOVE_ZERO, hint="95% or 0.95",
-    ),
-    "max_mape": Argument(
-        "--max-mape", "SHARE", "Exit 1 where a series is further off on average: 15%, 0.15.", "share", ABOVE_ZERO,
-        hint="15% or 0.15",
-    ),
+    "expect": Argument("--expect", "SHARE",
+        "The share of the expected rate below which something is off: 95%, 0.95. [default: 80%, less for few ranks]", "share",
+        ABOVE_ZERO, hint="95% or 0.95"),
+    "max_mape": Argument("--max-mape", "SHARE", "Exit 1 where a series is further off on average: 15%, 0.15.", "share",
+        ABOVE_ZERO, hint="15% or 0.15"),
     "tier": Argument("--tier", "TIER", "Only this tier. [default: each that some series spans as its outermost]"),
     "line_rate": Argument("--line-rate", "RATE", "Give bandwidths as eta of this rate: 450GB/s, 400Gbps."),
-    "placed": Argument(
-        "--map", "block|cyclic|FILE", "How ranks sit on hosts; a file lists the fabric's rank or host of each."
-    ),
+    "placed": Argument("--map", "block|cyclic|FILE", "How ranks sit on hosts; a file lists the fabric's rank or host of each."),
     "calls": Argument("--calls", "FILE", "Write the calls of a step as a job, for colltool plan on another fabric."),
     # jobs
     "job": Argument("--job", "JOB", "A job file, or the name of a shipped one.", offers="job"),
     "job_overrides": Argument("--job-set", "KEY=VALUE", "Override a value of the job; repeatable."),
-    "links": Argument(
-        "--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.", kind="flag"
-    ),
-    "search": Argument(
-        "--search", help="Price every layout that fills the ranks and fits the memory; the best first.", kind="flag"
-    ),
-    "keep": Argument(
-        "--keep", "KEY=VALUE",
-        "Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute; repeatable.", offers="keep",
-    ),
-    "layouts": Argument(
-        "--top", "K|all", "So many layouts of a search. [default: 10]", "count", 1, MOST_ROWS, words=("all",),
-        hint="one number, or all", python="top",
-    ),
+    "links": Argument("--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.",
+        kind="flag"),
+    "search": Argument("--search", help="Price every layout that fills the ranks and fits the memory; the best first.",
+        kind="flag"),
+    "keep": Argument("--keep", "KEY=VALUE",
+        "Search only layouts with it: tp, sp, cp, ep, etp, pp, virtual, micro, shard or recompute; repeatable.", offers="keep"),
+    "layouts": Argument("--top", "K|all", "So many layouts of a search. [default: 10]", "count", 1, MOST_ROWS, words=("all",),
+        hint="one number, or all", python="top"),
     # layouts
     "layout": Argument("--layout", "FILE", "A layout file: groups, what each runs, a map."),
     "kind": Argument("--pattern", "KIND", "block, cyclic, random, axis or box. [default: block]"),
@@ -181,32 +151,23 @@ ARGUMENTS = {
     "levels": Argument("--levels", "1|2|3", "Of switches. [default: the fewest that fit]", "count", 1),
     "rails": Argument("--rails", "N", "Separate fabrics that the ports spread over.", "count", 1),
     "ports_per_endpoint": Argument("--ports-per-endpoint", "P", "Ports of an endpoint: the NICs of a node.", "count", 1),
-    "oversubscription": Argument(
-        "--oversubscription", "S1,S2",
-        "Down over up of a leaf, of a spine: 2, 2:1, or ports and rates 48x400Gbps:8x800Gbps. [default: 1]",
-    ),
+    "oversubscription": Argument("--oversubscription", "S1,S2",
+        "Down over up of a leaf, of a spine: 2, 2:1, or ports and rates 48x400Gbps:8x800Gbps. [default: 1]"),
     "prices": Argument("--prices", "FILE", "Prices: a fabric with the key prices, or a file of its keys."),
-    "price": Argument(
-        "--price", "KEY=VALUE",
+    "price": Argument("--price", "KEY=VALUE",
         "One price: currency=USD, switch=30000 (or switch.price, switch.draws=1.7kW), cable, optic, nic, power=0.1/kWh.",
-        python="overrides",
-    ),
+        python="overrides"),
     # for other programs
-    "channels": Argument(
-        "--channels", "N", "Channels of every row; NVLS has a limit of its own. [default: what NCCL takes]", "count"
-    ),
+    "channels": Argument("--channels", "N", "Channels of every row; NVLS has a limit of its own. [default: what NCCL takes]",
+        "count"),
     "env": Argument("--env", help="Print NCCL_ALGO instead: algorithms without sizes.", kind="flag"),
     "ideal": Argument("--ideal", help="Without contention: every eta is 1.", kind="flag"),
     # what is written
-    "form": Argument(
-        "--format", help="How to write the result. [default: table, or by the suffix of -o]", kind="word", words=FORMATS,
-        python="format",
-    ),
+    "form": Argument("--format", help="How to write the result. [default: table, or by the suffix of -o]", kind="word",
+        words=FORMATS, python="format"),
     "output": Argument("-o --output", "FILE", "Write to this file instead of the terminal; - is the terminal."),
     "columns": Argument("--columns", "A,B,...", "Columns of tables and CSV, in this order: keys or titles."),
-    "everything": Argument(
-        "-v --all", help="Every row, column and note; the default view shows what matters most.", kind="flag"
-    ),
+    "everything": Argument("-v --all", help="Every row, column and note; the default view shows what matters most.", kind="flag"),
     "plot": Argument("--plot", "FILE", "Draw it: .png, .svg or .pdf; needs matplotlib."),
     "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
     "files": Argument("", "FILE..."),

@@ -6,20 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.fabrics import AnyFabric, fabric_of, several_of, typed_of, under_library, wheres
-from colltool.api.values import count_of, flag_of, ranks_of, vary_of, wrong
+from colltool.api.values import AnyFabric, count_if, count_of, fabric_of, flag_of, several_of, typed_of, vary_of, wheres, wrong
 from colltool.base.files import remembering
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
+from colltool.training.job import Job
+from colltool.training.job import load_job as load
 
 if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread
-    from colltool.training.job import Job
     from colltool.training.layout_search import LayoutSearch, Watch
     from colltool.training.plan import Plan
     from colltool.training.search_space import Keep
 
-    AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
+AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
 
 MOST_DRAWS = 10_000
 """Steps that are planned one after the other."""
@@ -40,15 +40,11 @@ def load_job(job: str | os.PathLike[str] | Mapping[str, Any], overrides: Overrid
         ManyErrors: everything that is wrong with the content, with ``file:line:column``; key paths of a mapping.
         ColltoolError: no such job, an unreadable file, not YAML.
     """
-    from colltool.training.job import load_job as run
-
-    return run(job, overrides)
+    return load(job, overrides)
 
 
 def _job_of(job: AnyJob) -> Job:
-    from colltool.training.job import Job as Loaded
-
-    return job if isinstance(job, Loaded) else load_job(job)
+    return job if isinstance(job, Job) else load(job, ())
 
 
 def plan(
@@ -64,13 +60,11 @@ def plan(
     """A training step on a fabric: its time, what of its communication is exposed, and what changing it gains.
 
     Args:
-        job: a job, or a path, shipped name or mapping to load.
-        fabric: a fabric, or a path, shipped name or mapping to load.
+        job, fabric: one of each, or a path, shipped name or mapping to load.
         ranks: N; default: those of the job's layout, and where its dp is auto all of the fabric.
         library: whose schedules run; default: the fabric's own. Of NCCL what its cost model picks.
         links: also follow every message of the job to the busiest link of each kind, :attr:`colltool.training.plan.Plan.links`.
-        readings: of the model.
-        **parts: single readings by name, in place of those.
+        readings, **parts: of the model, and single ones by name in place of those.
 
     Returns:
         A :class:`colltool.training.plan.Plan`; seconds, bytes, tokens/s.
@@ -80,14 +74,8 @@ def plan(
     """
     from colltool.training.plan import plan as run
 
-    loaded = _job_of(job)
-    return run(
-        loaded,
-        under_library(fabric_of(fabric), library),
-        ranks_of(ranks, 1),
-        checked(readings, **parts),
-        links=flag_of(links, "links"),
-    )
+    loaded, on, count = _job_of(job), fabric_of(fabric, library), count_if(ranks, "ranks", 1)
+    return run(loaded, on, count, checked(readings, **parts), links=flag_of(links, "links"))
 
 
 def search_layouts(
@@ -104,29 +92,24 @@ def search_layouts(
 ) -> LayoutSearch:
     """Every layout of a job that fills the ranks and fits the memory, priced as :func:`plan` prices one, the best first.
 
+    tp, sp, cp, ep, etp, pp, virtual, micro-batch, shard and recompute of the job are searched; the rest of it stays.
+
     Args:
-        job, fabric, ranks, library, readings: as :func:`plan`. tp, sp, cp, ep, etp, pp, virtual, micro-batch, shard and recompute
-            of the job are searched; the rest of it stays.
         keep: what every layout must have: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
         top: only the best so many; default: all.
         watch: called as it goes with how much of how much is done.
-
-    Returns:
-        A :class:`colltool.training.layout_search.LayoutSearch`; seconds, bytes, tokens/s.
+        job, fabric, ranks, library, readings, **parts: as :func:`plan`.
 
     Raises:
-        ColltoolError: a job or a fabric that cannot be used, a constraint that cannot hold, or no layout that fits; says what
-            ruled them out.
+        ColltoolError: as :func:`plan`, a constraint that cannot hold, or no layout that fits; says what ruled them out.
     """
     from colltool.training.layout_search import search as run
 
-    loaded = _job_of(job)
-    if top is not None:
-        top = count_of(top, "top", 1)
+    loaded, top = _job_of(job), count_if(top, "top", 1)
     if watch is not None and not callable(watch):
         raise wrong(watch, "watch", "a function of two numbers", "write watch=print, or leave it out")
-    on = under_library(fabric_of(fabric), library)
-    return run(loaded, on, ranks_of(ranks, 1), keep, top=top, readings=checked(readings, **parts), watch=watch)
+    on, count = fabric_of(fabric, library), count_if(ranks, "ranks", 1)
+    return run(loaded, on, count, keep, top=top, readings=checked(readings, **parts), watch=watch)
 
 
 @remembering()
@@ -147,19 +130,13 @@ def compare_plans(
         ranks: N; default: those of the job's layout, and where its dp is auto all of the smallest fabric.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job, library, readings, **parts: as :func:`plan`.
-
-    Returns:
-        A :class:`colltool.analysis.jobs.Plans`.
-
-    Raises:
-        ColltoolError: as :func:`plan`.
     """
     from colltool.analysis.jobs import plans as run
 
     loaded = _job_of(job)
-    where = wheres(several_of(fabrics), overrides, library)
+    on = [one.load(()) for one in wheres(several_of(fabrics), overrides, library)]
     typed = [typed_of(one) for one in several_of(fabrics)]
-    return run(loaded, [one.load(()) for one in where], ranks_of(ranks, 1), checked(readings, **parts), typed)
+    return run(loaded, on, count_if(ranks, "ranks", 1), checked(readings, **parts), typed)
 
 
 def plan_sensitivity(
@@ -177,22 +154,14 @@ def plan_sensitivity(
     """The step of a job where numbers of the fabric may be other than the file says.
 
     Args:
-        job, fabric, ranks, library, readings, **parts: as :func:`plan`.
         vary: ranges, as in :func:`colltool.sensitivity`.
-        samples: draws of all numbers at once.
-        seed: of the draws.
-
-    Returns:
-        A :class:`colltool.analysis.jobs.PlanSpread`.
-
-    Raises:
-        ColltoolError: a key that names no number, a range upside down, or as :func:`plan`.
+        samples, seed: how many draws of all numbers at once, and their seed.
+        job, fabric, ranks, library, readings, **parts: as :func:`plan`.
     """
     from colltool.analysis.jobs import plan_spread as run
     from colltool.fabric.variants import ranges_of
 
-    loaded = _job_of(job)
-    on = under_library(fabric_of(fabric), library)
+    loaded, on = _job_of(job), fabric_of(fabric, library)
     numbers, assumed = ranges_of(on, vary_of(vary))
     drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": count_of(seed, "seed")}
-    return run(loaded, on, ranks_of(ranks, 1), checked(readings, **parts), numbers, assumed=assumed, **drawn)
+    return run(loaded, on, count_if(ranks, "ranks", 1), checked(readings, **parts), numbers, assumed=assumed, **drawn)

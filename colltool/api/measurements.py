@@ -7,38 +7,23 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.fabrics import AnyFabric, fabric_of, under_library
-from colltool.api.values import (
-    AnyPath,
-    count_of,
-    flag_of,
-    fraction_of,
-    is_nothing,
-    names_of,
-    number_of,
-    paths_of,
-    primitive_of,
-    text_of,
-    wrong,
-)
+from colltool.api import values as v
+from colltool.api.values import AnyFabric, AnyPath
 from colltool.base.errors import ColltoolError, given, naming
 from colltool.base.files import remembering
 from colltool.base.formatting import parse_rate
 from colltool.base.primitives import Primitive
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
-from colltool.fabric.load import load_fabric
+from colltool.fabric.load import fabric_data, load_fabric
+from colltool.measurements.series import Measurements
 
 if TYPE_CHECKING:
     from colltool.calibration.results import Calibration
     from colltool.diagnosis.results import Diagnosis, Validation
-    from colltool.measurements.series import Measurements
     from colltool.traces.results import TraceComparison
 
-    Logs = Measurements | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-else:
-    Logs = Any
-
+Logs = Measurements | AnyPath | Sequence[AnyPath]
 MOST = 10**9  # ranks or nodes that a log may be said to have
 
 
@@ -61,12 +46,11 @@ def calibrate(
 
     Args:
         fabric: path or shipped name; gives the shape, and α where the logs cannot tell it.
-        logs: as :func:`validate`.
         overrides: ``KEY=VALUE`` each, as for :func:`colltool.load_fabric`.
         tier: only this one; default: each that some series spans as its outermost.
         algorithms: exactly these; when empty those that a log's library may have run are compared.
         line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
-        ranks, primitive, nodes, in_place: as :func:`validate`.
+        logs, ranks, primitive, nodes, in_place: as :func:`validate`.
         name: of the new fabric; default: the old one's with ``-calibrated``.
 
     Returns:
@@ -77,15 +61,16 @@ def calibrate(
     """
     from colltool.calibration.calibrate import Wanted
     from colltool.calibration.calibrate import calibrate as run
-    from colltool.fabric.load import fabric_data
 
     if not isinstance(fabric, str | os.PathLike | Mapping):
-        raise wrong(fabric, "fabric", "a fabric by path, by name or as a mapping", f"write {given('fabric', 'dgx-h100')}")
-    only = None if tier is None else text_of(tier, "tier", "ib")
-    wanted = Wanted(only, tuple(names_of(algorithms)), None if line_rate is None else _rate(line_rate))
+        raise v.wrong(fabric, "fabric", "a fabric by path, by name or as a mapping", f"write {given('fabric', 'dgx-h100')}")
+    only, names = None if tier is None else v.text_of(tier, "tier", "ib"), tuple(v.names_of(algorithms))
+    rate = line_rate if line_rate is None or isinstance(line_rate, str) else v.number_of(line_rate, "line_rate")
+    with naming("line_rate"):
+        wanted = Wanted(only, names, None if rate is None else parse_rate(rate))
     data = fabric_data(fabric, overrides)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
-    called = "" if name is None else re.sub(r"[^A-Za-z0-9_-]+", "-", text_of(name, "name", "measured")).strip("-_")
+    called = "" if name is None else re.sub(r"[^A-Za-z0-9_-]+", "-", v.text_of(name, "name", "measured")).strip("-_")
     return run(data, read, wanted, called or f"{data['name']}-calibrated")
 
 
@@ -123,18 +108,17 @@ def validate(
     """
     from colltool.diagnosis.validate import validate as run
 
-    limit = None if max_mape is None else fraction_of(max_mape, "max_mape")
-    reading, names = checked(readings, **parts), names_of(algorithms)
+    limit, reading, names = v.fraction_if(max_mape, "max_mape"), checked(readings, **parts), v.names_of(algorithms)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
-    return run(fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)
+    return run(v.fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)
 
 
 @remembering()
 def trace(
     fabric: AnyFabric,
-    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    files: AnyPath | Sequence[AnyPath],
     *,
-    placed: str | os.PathLike[str] | Sequence[int] | None = None,
+    placed: AnyPath | Sequence[int] | None = None,
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -159,12 +143,12 @@ def trace(
     """
     from colltool.traces.trace import trace as run
 
-    paths = paths_of(files, "files", "traces", "rank0.json.gz")
+    paths = v.paths_of(files, "files", "traces", "rank0.json.gz")
     if placed is not None and not isinstance(placed, str | os.PathLike):
         if not isinstance(placed, Sequence) or not placed:
-            raise wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
-        placed = [count_of(rank, "placed") for rank in placed]
-    return run(under_library(fabric_of(fabric), library), paths, checked(readings, **parts), placed)
+            raise v.wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
+        placed = [v.count_of(rank, "placed") for rank in placed]
+    return run(v.fabric_of(fabric, library), paths, checked(readings, **parts), placed)
 
 
 @remembering()
@@ -199,11 +183,10 @@ def doctor(
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is not known and no fabric.
     """
     from colltool.diagnosis.doctor import Evidence, diagnose
-    from colltool.measurements.series import Measurements
     from colltool.traces.measurements import evidence_of
 
-    bar = None if expect is None else fraction_of(expect, "expect")
-    reading, only = checked(readings, **parts), None if primitive is None else primitive_of(primitive)
+    bar, reading = v.fraction_if(expect, "expect"), checked(readings, **parts)
+    only = None if primitive is None else v.primitive_of(primitive)
 
     def logs_of(some: Any) -> Measurements:
         try:
@@ -216,8 +199,8 @@ def doctor(
     if isinstance(logs, Measurements):
         seen = Evidence(logs)
     else:
-        seen = evidence_of(paths_of(logs, "logs", "logs or traces", "all_reduce.log"), logs_of)
-    held = None if fabric is None else fabric_of(fabric) if is_nothing(overrides) else load_fabric(fabric, overrides)  # type: ignore[arg-type]
+        seen = evidence_of(v.paths_of(logs, "logs", "logs or traces", "all_reduce.log"), logs_of)
+    held = None if fabric is None else v.fabric_of(fabric) if v.is_nothing(overrides) else load_fabric(fabric, overrides)  # type: ignore[arg-type]
     return diagnose(seen.only(only), held, overrides=overrides, expect=bar, readings=reading)
 
 
@@ -225,22 +208,11 @@ def _measurements(
     logs: Any, ranks: int | None, primitive: Primitive | str | None, nodes: int | None, in_place: bool
 ) -> Measurements:
     from colltool.measurements.read import read_logs
-    from colltool.measurements.series import Measurements
 
-    wanted = None if primitive is None else primitive_of(primitive)
-    count, machines = [
-        None if value is None else count_of(value, name, -MOST, MOST) for name, value in (("ranks", ranks), ("nodes", nodes))
-    ]
-    half = flag_of(in_place, "in_place")
+    wanted = None if primitive is None else v.primitive_of(primitive)
+    count, machines = v.count_if(ranks, "ranks", -MOST, MOST), v.count_if(nodes, "nodes", -MOST, MOST)
+    half = v.flag_of(in_place, "in_place")
     if isinstance(logs, Measurements):
         return logs
-    paths = paths_of(logs, "logs", "logs", "all_reduce.log")
+    paths = v.paths_of(logs, "logs", "logs", "all_reduce.log")
     return read_logs(paths, ranks=count, primitive=wanted, nodes=machines, in_place=half)
-
-
-def _rate(rate: str | float) -> float:
-    """Bytes/s of a line rate."""
-    if not isinstance(rate, str):
-        rate = number_of(rate, "line_rate")
-    with naming("line_rate"):
-        return parse_rate(rate)

@@ -8,9 +8,9 @@ from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from colltool.api import values as v
 from colltool.api.arguments import AnyShape
-from colltool.api.fabrics import AnyFabric, fabric_of, several_of
-from colltool.api.values import count_of, flag_of, group_of, is_nothing, names_of, primitive_of, size_of, text_of, wrong
+from colltool.api.values import AnyFabric, AnyPath
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
@@ -30,22 +30,15 @@ if TYPE_CHECKING:
 
 
 def draw_fabric(fabric: AnyFabric) -> FabricDrawn:
-    """A fabric as a drawing: its tiers, levels, ports and oversubscription; lattices too.
+    """A fabric, or a path or shipped name to load, as a drawing: its tiers, levels, ports and oversubscription; lattices too.
 
-    Args:
-        fabric: a fabric, or a path or shipped name to load.
-
-    Returns:
-        A :class:`colltool.fabric.results.FabricDrawn`, which a notebook shows; ``.svg`` is the drawing as one ``<svg>`` element,
-        light or dark as its reader's screen. The same fabric gives the same text.
-
-    Raises:
-        ColltoolError: as :func:`colltool.load_fabric`.
+    A notebook shows it; ``.svg`` is the drawing as one ``<svg>`` element, light or dark as its reader's screen. The same fabric
+    gives the same text.
     """
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricDrawn
 
-    loaded = fabric_of(fabric)
+    loaded = v.fabric_of(fabric)
     return FabricDrawn(loaded, fabric_facts(loaded))
 
 
@@ -87,44 +80,42 @@ def size_fabric(
     from colltool.fabric.results import FabricSized
     from colltool.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
-    known = load_prices(prices, overrides) if prices is not None or not is_nothing(overrides) else None
+    known = load_prices(prices, overrides) if prices is not None or not v.is_nothing(overrides) else None
     if fat_tree is not None:
-        _alone(endpoints=endpoints, radix=radix, levels=levels, oversubscription=oversubscription or None)
-        _alone(rails=rails if rails != 1 else None, ports_per_endpoint=ports_per_endpoint if ports_per_endpoint != 1 else None)
-        tree = fat_tree_plan(count_of(fat_tree, "fat_tree"))
+        beside = {"endpoints": endpoints, "radix": radix, "levels": levels, "oversubscription": oversubscription or None,
+                  "rails": None if rails == 1 else rails,
+                  "ports_per_endpoint": None if ports_per_endpoint == 1 else ports_per_endpoint}  # fmt: skip
+        for name, value in beside.items():
+            if value is not None:
+                what = "does not apply to a fat-tree, which k fully defines"
+                raise ColltoolError(what, argument=name, fix="leave it out")
+        tree = fat_tree_plan(v.count_of(fat_tree, "fat_tree"))
         return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, known))
     if endpoints is None or radix is None:
-        what = "nothing says what to size"
-        raise ColltoolError(what, fix=f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}")
-    ports_of_switch = count_of(radix, "radix")
+        fix = f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}"
+        raise ColltoolError("nothing says what to size", fix=fix)
+    ports_of_switch = v.count_of(radix, "radix")
     plan = clos_plan(
-        count_of(endpoints, "endpoints"),
-        count_of(ports_per_endpoint, "ports_per_endpoint"),
+        v.count_of(endpoints, "endpoints"),
+        v.count_of(ports_per_endpoint, "ports_per_endpoint"),
         ports_of_switch,
-        rails=count_of(rails, "rails"),
-        levels=None if levels is None else count_of(levels, "levels"),
+        rails=v.count_of(rails, "rails"),
+        levels=v.count_if(levels, "levels"),
         hops=hops_of(oversubscription, ports_of_switch),
     )
     return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
 
 
-def _alone(**beside: Any) -> None:
-    """Refuse what k already says."""
-    for name, value in beside.items():
-        if value is not None:
-            raise ColltoolError("does not apply to a fat-tree, which k fully defines", argument=name, fix="leave it out")
-
-
 def contention(
     fabric: AnyFabric,
-    layout: Layout | Mapping[str, Any] | str | os.PathLike[str],
+    layout: Layout | Mapping[str, Any] | AnyPath,
     *,
     placed: str | None = None,
     seed: int = 0,
     primitive: Primitive | str | None = None,
     algorithm: str | None = None,
     size: str | float | None = None,
-    matrix: str | os.PathLike[str] | Sequence[Sequence[float]] | NDArray[np.float64] | None = None,
+    matrix: AnyPath | Sequence[Sequence[float]] | NDArray[np.float64] | None = None,
     hot: float | None = None,
     hot_members: Sequence[int] = (0,),
     zipf: float | None = None,
@@ -142,14 +133,11 @@ def contention(
             ``hot``: times the mean that each of ``hot_members`` gets; ``zipf``: the exponent over destinations.
         per_link: keep every loaded link.
 
-    Returns:
-        A :class:`colltool.congestion.contention.Contention`.
-
     Raises:
         ColltoolError: a layout, matrix, skew or algorithm that cannot be used; says where and what to do instead.
     """
     from colltool.congestion.contention import contention as run
-    from colltool.congestion.skew import Skew
+    from colltool.congestion.skew import Skew, load_matrix
 
     if sum(value is not None for value in (matrix, hot, zipf)) > 1:
         what = "a matrix, a hot spot and a Zipf skew exclude each other"
@@ -157,15 +145,17 @@ def contention(
     if matrix is not None and size is not None:
         fix = f"leave {given('size')} out, or scale the matrix"
         raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
-    named = None if algorithm is None else text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
-    bytes_ = None if size is None else size_of(size)
-    wanted = None if primitive is None else primitive_of(primitive)
-    every = flag_of(per_link, "per_link")
-    loaded = fabric_of(fabric)
-    placed_groups = _layout(loaded, layout, placed, count_of(seed, "seed"))
-    skew = Skew(_matrix(matrix), hot, hot_members, zipf)
+    asked: dict[str, Any] = {
+        "algorithm": None if algorithm is None else v.text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm"),
+        "size": None if size is None else v.size_of(size),
+        "primitive": None if primitive is None else v.primitive_of(primitive),
+        "per_link": v.flag_of(per_link, "per_link"),
+    }
+    loaded = v.fabric_of(fabric)
+    groups = _layout(loaded, layout, placed, v.count_of(seed, "seed"))
+    sent = load_matrix(os.fspath(matrix)) if isinstance(matrix, str | os.PathLike) else matrix
     try:
-        return run(loaded, placed_groups, primitive=wanted, algorithm=named, size=bytes_, skew=skew, per_link=every)
+        return run(loaded, groups, skew=Skew(sent, hot, hot_members, zipf), **asked)
     except ColltoolError as error:
         if error.argument != "matrix" or not isinstance(matrix, str | os.PathLike):
             raise
@@ -182,8 +172,8 @@ def _layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layou
     if isinstance(layout, str | os.PathLike) or (isinstance(layout, Mapping) and {"groups", "pattern"} & layout.keys()):
         return load_layout(layout, fabric)
     if not isinstance(layout, Mapping):
-        raise wrong(layout, "layout", "a layout", 'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}')
-    kind: Any = "identity" if placed is None else text_of(placed, "placed", "rotate")  # refused where it is laid out
+        raise v.wrong(layout, "layout", "a layout", 'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}')
+    kind: Any = "identity" if placed is None else v.text_of(placed, "placed", "rotate")  # refused where it is laid out
     return pattern_layout(Pattern(**_fields(layout, Pattern._fields)), fabric, MapPattern(kind, seed=seed))
 
 
@@ -191,27 +181,18 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
     """What a pattern is made of: each field of the type that it has."""
     for name, value in layout.items():
         if name not in known:
-            hint = nearest(str(name), list(known))
-            fix = f"{hint} fields: {', '.join(known)}".strip()
+            fix = f"{nearest(str(name), list(known))} fields: {', '.join(known)}".strip()
             raise ColltoolError(f"no field '{name}' of a pattern", argument="layout", fix=fix)
         if name == "kind":
-            text_of(value, "kind", "cyclic")
+            v.text_of(value, "kind", "cyclic")
         elif name == "shape" and value is not None:
             if not isinstance(value, list | tuple):
-                raise wrong(value, "shape", "a tuple of whole numbers", f"write {given('shape', (4, 2), text='4x2')}")
+                raise v.wrong(value, "shape", "a tuple of whole numbers", f"write {given('shape', (4, 2), text='4x2')}")
             for side in value:
-                count_of(side, "shape")
+                v.count_of(side, "shape")
         elif value is not None:
-            count_of(value, name)
+            v.count_of(value, name)
     return dict(layout)
-
-
-def _matrix(matrix: Any) -> Any:
-    if isinstance(matrix, str | os.PathLike):
-        from colltool.congestion.skew import load_matrix
-
-        return load_matrix(os.fspath(matrix))
-    return matrix
 
 
 def _vectors_of(values: Any) -> Vectors:
@@ -223,7 +204,7 @@ def _vectors_of(values: Any) -> Vectors:
             return vectors
     except (TypeError, ValueError, OverflowError):
         pass
-    raise wrong(values, "values", "a vector of numbers for each rank", "give [[1, 2], [3, 4]] on two ranks, or example")
+    raise v.wrong(values, "values", "a vector of numbers for each rank", "give [[1, 2], [3, 4]] on two ranks, or example")
 
 
 def verify(
@@ -245,32 +226,26 @@ def verify(
     Args:
         fabrics: one or several, as :func:`price`; their ports and links carry the messages.
         primitive: one, or all when None.
-        ranks, stride, alone, shape: as :func:`price`. Some hundreds of ranks: a schedule of N ranks has up to N² messages.
-        algorithms: only these.
+        ranks, stride, alone, shape, algorithms: as :func:`price`. Some hundreds of ranks: a schedule of N has up to N² messages.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
         trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
         values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
 
-    Returns:
-        A :class:`colltool.verification.verify.Verification`.
-
     Raises:
         ColltoolError: a group that does not fit, or nothing of that name runs there.
     """
+    from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
-    primitives = list(Primitive) if primitive is None else [primitive_of(primitive)]
-    size_bytes, names, group = size_of(size), names_of(algorithms), group_of(ranks, stride, alone, shape)
-    pieces = None if segments is None else count_of(segments, "segments")
-    steps, vectors = flag_of(trace, "trace"), _vectors_of(values)
+    primitives = list(Primitive) if primitive is None else [v.primitive_of(primitive)]
+    size_bytes, names, group = v.size_of(size), v.names_of(algorithms), v.group_of(ranks, stride, alone, shape)
+    pieces, steps, vectors = v.count_if(segments, "segments"), v.flag_of(trace, "trace"), _vectors_of(values)
     if vectors and not steps:
         raise ColltoolError("are shown step by step", argument="values", fix=f"add {given('trace', True)}")
     found = [
         run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=vectors)
-        for fabric in map(fabric_of, several_of(fabrics))
+        for fabric in map(v.fabric_of, v.several_of(fabrics))
     ]
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
-    from colltool.verification.verify import Verification
-
     return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)

@@ -1,20 +1,24 @@
-"""Prices of one question: every algorithm, where they cross, where the time goes, an algorithm in words."""
+"""Prices of one question: every algorithm, where they cross, where the time goes, an algorithm in words; and a ladder of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
+from colltool.api import values as v
 from colltool.api.arguments import Options, with_options
-from colltool.api.fabrics import AnyFabric, Question, fabric_of, is_other, parsed, question, under_library
-from colltool.api.values import Sizes, names_of, number_of, primitive_of, size_of, sizes_of, text_of, wrong
+from colltool.api.values import AnyFabric, AnyPath, Question, Sizes
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import AR, Primitive
+from colltool.estimate.assumptions import Readings, checked
 
 if TYPE_CHECKING:
+    from colltool.analysis.diff import Diff
     from colltool.estimate.explain import Explanation
-    from colltool.estimate.results import Breakdown, Crossover, Price, PriceList
+    from colltool.estimate.results import Breakdown, Crossover, Ladder, Price, PriceList
+    from colltool.fabric.ladder import LadderDefinition
     from colltool.fabric.model import Fabric
 
 
@@ -57,9 +61,9 @@ def price(
     """
     from colltool.estimate.price import price as run
 
-    on = question(fabric, primitive, ranks, options)
-    only = names_of(algorithms)
-    priced = run(on.fabric, on.primitive, sizes_of(size), on.group, on.readings, only)
+    on = v.question(fabric, primitive, ranks, options)
+    only = v.names_of(algorithms)
+    priced = run(on.fabric, on.primitive, v.sizes_of(size), on.group, on.readings, only)
     return _completed((priced,), on, only, slow_rank)[0]
 
 
@@ -78,11 +82,11 @@ def price_list(
     from colltool.estimate.price import price_list as run
 
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
-        raise wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
+        raise v.wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
     with called("python", size="sizes"):
-        each = [size_of(size) for size in sizes]
-    on = question(fabric, primitive, ranks, options)
-    only = names_of(algorithms)
+        each = [v.size_of(size) for size in sizes]
+    on = v.question(fabric, primitive, ranks, options)
+    only = v.names_of(algorithms)
     listed = run(on.fabric, on.primitive, each, on.group, on.readings, only)
     return replace(listed, prices=_completed(listed.prices, on, only, slow_rank))
 
@@ -93,25 +97,15 @@ def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slo
         from colltool.estimate.price import with_turn
 
         prices = with_turn(prices, on.fabric, on.group, on.readings)
-    if _is_nccl(on.fabric):
+    if on.fabric.library_name == "nccl":
         from colltool.nccl.nccl_choice import with_library_choice
 
         prices = with_library_choice(prices, on.fabric, on.readings, asked=on.asked)
     return _slowed(prices, on, slow_rank)
 
 
-def _is_nccl(fabric: Fabric) -> bool:
-    """Whether the fabric's library is the one whose own choice is known."""
-    return fabric.library_name == "nccl"
-
-
 def _share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
-    """The share of its bandwidth that a slow rank has left.
-
-    Raises:
-        ColltoolError: none, more than all, no number, or of no fabric.
-    """
-    share = None if slow_rank is None else number_of(slow_rank, "slow_rank")
+    share = None if slow_rank is None else v.number_of(slow_rank, "slow_rank")
     if share is not None and fabric is None:
         fix = f"add {given('fabric', 'nvl72')} {given('size', '16MB')}"
         raise ColltoolError("a slow rank needs a fabric", argument="slow_rank", fix=fix)
@@ -148,22 +142,17 @@ def crossover(
 ) -> Crossover:
     """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which size.
 
-    Args:
-        fabric, primitive, ranks, stride, alone, shape, library, readings: as :func:`price`.
-        algorithms: the first is compared with each of the others; default: the usual ones.
-
-    Raises:
-        ColltoolError: as :func:`price`, or fewer than two algorithms.
+    The first of ``algorithms`` is compared with each of the others, by default the usual ones; all else as :func:`price`.
     """
     from colltool.estimate.crossover import crossover as run
 
-    on = question(fabric, primitive, ranks, options)
-    found = run(on.fabric, on.primitive, on.group, on.readings, names_of(algorithms))
-    if not _is_nccl(on.fabric):
-        return found
-    from colltool.nccl.nccl_choice import with_library_picks
+    on = v.question(fabric, primitive, ranks, options)
+    found = run(on.fabric, on.primitive, on.group, on.readings, v.names_of(algorithms))
+    if on.fabric.library_name == "nccl":
+        from colltool.nccl.nccl_choice import with_library_picks
 
-    return with_library_picks(found, on.fabric)
+        found = with_library_picks(found, on.fabric)
+    return found
 
 
 @with_options
@@ -180,10 +169,10 @@ def breakdown(
     """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
     from colltool.estimate.price import breakdown as run
 
-    name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
-    on = question(fabric, primitive, ranks, options)
+    name = None if algorithm is None else v.text_of(algorithm, "algorithm", "ring")
+    on = v.question(fabric, primitive, ranks, options)
     with called("python", algorithms="algorithm"):
-        found = run(on.fabric, on.primitive, size_of(size), on.group, on.readings, name)
+        found = run(on.fabric, on.primitive, v.size_of(size), on.group, on.readings, name)
     first, beside = _slowed((found.price, replace(found.price, results=found.baselines)), on, slow_rank)
     return replace(found, price=first, baselines=beside.results)
 
@@ -199,25 +188,22 @@ def explain(
     slow_rank: float | None = None,
     **options: Unpack[Options],
 ) -> Explanation:
-    """An algorithm in words; with a fabric and a size also in numbers, and on NCCL with the parts of its own estimate.
-
-    Arguments as :func:`price`.
-    """
+    """An algorithm in words; with a fabric and a size also in numbers, as :func:`price`, on NCCL with its own parts."""
     from colltool.estimate.explain import explain as run
 
-    name = text_of(algorithm, "algorithm", "ring")
-    asked = parsed(ranks, options)
-    wanted = None if primitive is None else primitive_of(primitive)
-    own = None if fabric is None else fabric_of(fabric)
+    name = v.text_of(algorithm, "algorithm", "ring")
+    asked = v.parsed(ranks, options)
+    wanted = None if primitive is None else v.primitive_of(primitive)
+    own = None if fabric is None else v.fabric_of(fabric)
     numbers = f"{given('fabric', 'nvl72')} {given('size', '16MB')}"
     if own is None and asked.library is not None:
         raise ColltoolError("needs a fabric and a size", argument="library", fix=f"add {numbers}")
     if (own is None) != (size is None):
         fix = f"add {numbers}, or leave both out"
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
-    loaded = None if own is None else under_library(own, asked.library)
+    loaded = None if own is None else v.under_library(own, asked.library)
     with called("python", algorithms="algorithm"):
-        found = run(name, wanted, loaded, None if size is None else size_of(size), asked.group, asked.readings)
+        found = run(name, wanted, loaded, None if size is None else v.size_of(size), asked.group, asked.readings)
     share = _share_left(slow_rank, loaded)
     if own is None or loaded is None:
         return found
@@ -225,15 +211,42 @@ def explain(
         from colltool.verification.slow_rank import with_slow_rank
 
         who = found.group.spec if found.group else None
-        entries = (
-            one
-            if one.row is None
-            else one._replace(row=with_slow_rank([one.row], share, loaded, one.primitive, who, asked.readings)[0])
-            for one in found.entries
-        )
-        found = replace(found, entries=tuple(entries))
-    if not _is_nccl(loaded):
-        return found
-    from colltool.nccl.nccl_choice import with_estimates
+        slow = [one.row and with_slow_rank([one.row], share, loaded, one.primitive, who, asked.readings)[0]
+                for one in found.entries]  # fmt: skip
+        found = replace(found, entries=tuple(one._replace(row=row) for one, row in zip(found.entries, slow, strict=True)))
+    if loaded.library_name == "nccl":
+        from colltool.nccl.nccl_choice import with_estimates
 
-    return with_estimates(found, loaded, asked=is_other(asked.library, own))
+        found = with_estimates(found, loaded, asked=asked.is_other(own))
+    return found
+
+
+def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Readings | None = None, **parts: Any) -> Ladder:
+    """Price a ladder: a definition, a path, or the name of a shipped one. A rung that cannot be priced is an error."""
+    from colltool.estimate.price import climb
+    from colltool.fabric.ladder import LadderDefinition, load_ladder
+
+    reading = checked(readings, **parts)
+    if isinstance(definition, LadderDefinition):
+        return climb(definition, reading)
+    if not isinstance(definition, str | os.PathLike):
+        raise v.wrong(definition, "definition", "a ladder", 'give a path, or the name of a shipped ladder ("n512")')
+    return climb(load_ladder(definition), reading)
+
+
+def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
+    """What moved between two JSON documents of the same command, past a relative tolerance.
+
+    Args:
+        old, new: what ``json.load`` made of two outputs; NaN and infinite numbers in them are refused.
+        rtol: numbers that differ by at most this fraction of the old one are the same.
+
+    Raises:
+        ColltoolError: not documents of colltool, or of different commands.
+    """
+    from colltool.analysis.diff import diff as run
+
+    for argument, document in (("old", old), ("new", new)):
+        if not isinstance(document, Mapping):
+            raise v.wrong(document, argument, "a JSON document as a mapping", "give what json.load returns")
+    return run(old, new, v.number_of(rtol, "rtol"))

@@ -1,4 +1,4 @@
-"""What the public functions take, read: primitives by any of their names, sizes as text or arrays, groups, counts.
+"""What the public functions take, read: primitives by any of their names, sizes as text or arrays, groups, counts, fabrics.
 
 A value of a type that nothing can be made of is refused here, with the name of the argument, before it travels.
 """
@@ -6,22 +6,31 @@ A value of a type that nothing can be made of is refused here, with the name of 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
+from functools import partial
+from itertools import product
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
-from colltool.api.arguments import ARGUMENTS, Argument
-from colltool.base.errors import ColltoolError, given, naming
-from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size
+import colltool.algorithms  # noqa: F401 - fills the registry
+from colltool.api.arguments import ARGUMENTS, Argument, Options
+from colltool.base.errors import ColltoolError, clipped, given, naming, nearest, taken_from
+from colltool.base.formatting import MAX_SIZE, Shape, parse_count, parse_shape, parse_size, told_apart
 from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
+from colltool.definitions.reader import Overrides, texts_of
 from colltool.estimate.assumptions import Readings, checked
 from colltool.estimate.placement import GroupSpec
+from colltool.fabric.load import load_fabric, shipped_fabrics
+from colltool.fabric.model import Fabric
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from colltool.analysis.compare import CompareColumn
+    from colltool.analysis.grid import FabricLoader
+    from colltool.analysis.sweep import SweepFabric
     from colltool.api.arguments import AnyShape
 
     Sizes = str | float | Sequence[str | float] | NDArray[np.float64]
@@ -29,6 +38,7 @@ else:
     Sizes = Any
 
 AnyPath = str | os.PathLike[str]
+AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
 
 _MOST_DIGITS = 15  # of a whole number that an error repeats
 _UNBOUNDED = Argument(least=-inf, most=inf)
@@ -41,6 +51,23 @@ def readings(readings: Readings | None = None, /, **parts: Any) -> Readings:
         ColltoolError: a reading that does not exist, or a value that it cannot have; names the argument.
     """
     return checked(readings, **parts)
+
+
+def list_fabrics() -> list[str]:
+    """The names of the shipped fabrics, sorted."""
+    return shipped_fabrics()
+
+
+def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
+    """The error for a value of a kind that the argument does not take."""
+    if isinstance(value, bool | int | float | complex) and not (isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS):
+        shown = repr(value)
+    elif isinstance(value, str):
+        shown = f"'{value[:40]}'" if value else "an empty text"
+    else:
+        empty = value is None or (isinstance(value, list | tuple) and not value)
+        shown = "nothing" if empty else f"a {type(value).__name__}"
+    return ColltoolError(f"expected {expected}, got {shown}", argument=argument, fix=fix)
 
 
 def paths_of(given: Any, argument: str, what: str, example: str) -> Sequence[AnyPath]:
@@ -57,11 +84,7 @@ def is_nothing(value: Any) -> bool:
 
 
 def primitive_of(primitive: Primitive | str) -> Primitive:
-    """A primitive by any of its names.
-
-    Raises:
-        ColltoolError: no such primitive.
-    """
+    """A primitive by any of its names."""
     if isinstance(primitive, Primitive):
         return primitive
     if not isinstance(primitive, str):
@@ -87,11 +110,7 @@ def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[s
 
 
 def size_of(size: str | float) -> float:
-    """Bytes of one size.
-
-    Raises:
-        ColltoolError: no size, or out of range.
-    """
+    """Bytes of one size."""
     if type(size) is float and 1 <= size <= MAX_SIZE:
         return size
     with naming("size"):
@@ -103,11 +122,7 @@ def size_of(size: str | float) -> float:
 
 
 def sizes_of(size: Sizes) -> Number:
-    """A float for one size, an array of its own for several.
-
-    Raises:
-        ColltoolError: no size, or out of range.
-    """
+    """A float for one size, an array of its own for several."""
     if isinstance(size, str | int | float) or getattr(size, "ndim", 1) == 0:
         return size_of(cast("float", size))
     import numpy as np
@@ -126,11 +141,7 @@ def sizes_of(size: Sizes) -> Number:
 
 
 def count_of(value: Any, argument: str, least: float | None = None, most: float | None = None) -> int:
-    """A whole number within the bounds of its argument, or within other ones; unlike an option's, never a text.
-
-    Raises:
-        ColltoolError: another type, or outside.
-    """
+    """A whole number within the bounds of its argument, or within other ones; unlike an option's, never a text."""
     row = ARGUMENTS.get(argument, _UNBOUNDED)
     low, high = row.least if least is None else least, row.most if most is None else most
     if type(value) is int and low <= value <= high:
@@ -138,6 +149,11 @@ def count_of(value: Any, argument: str, least: float | None = None, most: float 
     if isinstance(value, str):
         raise wrong(value, argument, "a whole number", f"write {given(argument, 8)}")
     return parse_count(value, argument, low, high)
+
+
+def count_if(value: Any, argument: str, least: float | None = None, most: float | None = None) -> int | None:
+    """As :func:`count_of`, where it was given."""
+    return None if value is None else count_of(value, argument, least, most)
 
 
 def each_of(values: Any) -> list[Any]:
@@ -153,8 +169,10 @@ def number_of(value: Any, argument: str) -> float:
     return float(value)
 
 
-def fraction_of(value: Any, argument: str) -> float:
-    """A share of at least 0, finite; 0.05 is 5%."""
+def fraction_if(value: Any, argument: str) -> float | None:
+    """A share of at least 0, finite, where it was given; 0.05 is 5%."""
+    if value is None:
+        return None
     if not _is_finite(value) or value < 0:
         raise wrong(value, argument, "a fraction", f"write {given(argument, 0.05)}, which is 5%")
     return float(value)
@@ -174,53 +192,23 @@ def text_of(value: Any, argument: str, example: str, noun: str = "text") -> str:
     raise wrong(value, argument, noun, f"write {given(argument, example)}")
 
 
-def ranks_of(ranks: int | None, least: float | None = None) -> int | None:
-    """N, where it was given: what a group may have is the fabric's to say, a job has one rank at ``least``."""
-    return None if ranks is None else count_of(ranks, "ranks", least)
-
-
 def shape_of(shape: AnyShape | None) -> Shape | None:
-    """Ranks along each axis of a slice, where it was given: ``"4x4x4"`` or ``(4, 4, 4)``.
-
-    Raises:
-        ColltoolError: neither, or an axis below 1.
-    """
-    if shape is None:
-        return None
-    if isinstance(shape, str):
-        return parse_shape(shape, "shape")
+    """Ranks along each axis of a slice, where it was given: ``"4x4x4"`` or ``(4, 4, 4)``."""
+    if shape is None or isinstance(shape, str):
+        return None if shape is None else parse_shape(shape, "shape")
     if not isinstance(shape, list | tuple) or not 1 <= len(shape) <= MAX_DEPTH:
         raise wrong(shape, "shape", f"ranks along each of at most {MAX_DEPTH} axes", f"write {given('shape', (4, 4, 4))}")
     return tuple(count_of(size, "shape", 1, MAX_RANKS) for size in shape)
 
 
 def group_of(ranks: int | None, stride: int = 1, alone: bool = False, shape: AnyShape | None = None) -> GroupSpec:
-    """GroupSpec is in a group, where that can be said without its fabric.
-
-    Raises:
-        ColltoolError: ranks or stride that are no whole number, ``alone`` that is neither True nor False, or no shape.
-    """
-    return GroupSpec(ranks_of(ranks), count_of(stride, "stride"), flag_of(alone, "alone"), shape_of(shape))
+    """Who is in a group, where that can be said without its fabric: how many ranks it may have is the fabric's to say."""
+    return GroupSpec(count_if(ranks, "ranks"), count_of(stride, "stride"), flag_of(alone, "alone"), shape_of(shape))
 
 
 def groups_of(ranks: Sequence[int] | int | None, group: GroupSpec) -> list[GroupSpec]:
     """A group for each number of ranks; the one without a number where none is given."""
     return [group._replace(ranks=count_of(one, "ranks")) for one in each_of(ranks)] or [group]
-
-
-def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
-    """The error for a value of a kind that the argument does not take."""
-    return ColltoolError(f"expected {expected}, got {_shown(value)}", argument=argument, fix=fix)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool | int | float | complex) and not (isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS):
-        return repr(value)
-    if isinstance(value, str):
-        return f"'{value[:40]}'" if value else "an empty text"
-    if isinstance(value, list | tuple) and not value:
-        return "nothing"
-    return "nothing" if value is None else f"a {type(value).__name__}"
 
 
 def _is_real(value: Any) -> bool:
@@ -230,8 +218,137 @@ def _is_real(value: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    """A real number that a float can hold."""
     try:
         return _is_real(value) and isfinite(value)
     except OverflowError:  # a whole number of hundreds of digits
         return False
+
+
+def fabric_of(fabric: AnyFabric, library: str | None = None) -> Fabric:
+    """A fabric as it is, or loaded by path or shipped name; with the library that an argument names."""
+    if isinstance(fabric, Fabric):
+        return under_library(fabric, library)
+    if not isinstance(fabric, str | os.PathLike | Mapping):
+        fix = 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
+        raise wrong(fabric, "fabric", "a fabric", fix)
+    return under_library(load_fabric(fabric), library)
+
+
+def under_library(fabric: Fabric, library: str | None) -> Fabric:
+    """A fabric with the library that an argument names; the fabric's own where it names none."""
+    if library is None:
+        return fabric
+    from colltool.algorithms.libraries import LibraryName
+
+    known: tuple[LibraryName, ...] = get_args(LibraryName)
+    name = text_of(library, "library", "nccl").lower()
+    if name not in known:
+        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
+        raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
+    return fabric.under(name)
+
+
+class Parsed(NamedTuple):
+    """:class:`Options` and who is in the group, read."""
+
+    group: GroupSpec
+    library: str | None
+    readings: Readings
+
+    def is_other(self, fabric: Fabric) -> bool:
+        """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
+        return self.library is not None and self.library.lower() != fabric.library_name
+
+
+def parsed(ranks: int | None, options: Options) -> Parsed:
+    """The options of a public function, read."""
+    rest: dict[str, Any] = dict(options)
+    stride, alone, shape = rest.pop("stride", 1), rest.pop("alone", False), rest.pop("shape", None)
+    library = rest.pop("library", None)
+    readings = checked(rest.pop("readings", None), **rest)
+    return Parsed(group_of(ranks, stride, alone, shape), library, readings)
+
+
+class Question(NamedTuple):
+    """What a price is asked for, but for its size; ``asked`` where a library was named that is not the fabric's own."""
+
+    fabric: Fabric
+    primitive: Primitive
+    group: GroupSpec
+    readings: Readings
+    asked: bool
+
+
+def question(fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Options) -> Question:
+    """The arguments that most public functions share, read."""
+    on, own = parsed(ranks, options), fabric_of(fabric)
+    return Question(under_library(own, on.library), primitive_of(primitive), on.group, on.readings, on.is_other(own))
+
+
+def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
+    """One fabric or several as a list, not yet loaded."""
+    if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
+        return [fabrics]
+    if not isinstance(fabrics, Sequence) or not fabrics:
+        raise wrong(fabrics, "fabrics", "a fabric or several", f"write {given('fabrics', ['dgx-h100', 'nvl72'])}")
+    return list(fabrics)
+
+
+def columns_of(
+    fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None
+) -> list[CompareColumn]:
+    """Every fabric under every combination of values, called by what tells it apart."""
+    from colltool.analysis.compare import CompareColumn
+    from colltool.analysis.grid import axes_of
+
+    axes = axes_of(vary_of(vary))
+    if other := next((axis for axis in axes if axis.is_reading), None):
+        what = f"{other.key} is a reading, no value of a fabric"
+        raise ColltoolError(what, argument="vary", fix="colltool sweep varies readings")
+    found = []
+    for where in wheres(fabrics, overrides, library):
+        where.load(())  # what is wrong with the overrides of all columns is theirs
+        for chosen in product(*(axis.values for axis in axes)):
+            pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
+            said = " ".join(f"{key.rsplit('.', 1)[-1] if len(pairs) == 1 else key}={value}" for key, value in pairs)
+            name = " ".join(filter(None, (where.name if len(fabrics) > 1 or not pairs else "", said)))
+            more = [f"{key}={value}" for key, value in pairs]
+            found.append(CompareColumn(name, where.name, pairs, partial(_varied, where.load, more)))
+    return found
+
+
+def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[SweepFabric]:
+    """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
+    from colltool.analysis.sweep import SweepFabric
+
+    mapped = isinstance(overrides, Mapping)
+    found = []
+    for one in fabrics:
+        if isinstance(one, Fabric) and is_nothing(overrides):
+            found.append(SweepFabric(one.name, partial(_loaded, one, None, library)))
+        else:
+            pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
+            found.append(SweepFabric(fabric_of(one).name, partial(_loaded, one, pairs, library)))
+    names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
+    return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
+
+
+def typed_of(fabric: AnyFabric) -> str:
+    """A path as somebody wrote it, or what a fabric was loaded with; empty for neither."""
+    if isinstance(fabric, Fabric):
+        return ", ".join(f"{key}={value}" for key, value in fabric.overrides)
+    return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
+
+
+def _loaded(fabric: Any, overrides: Sequence[str] | None, library: str | None, more: Sequence[str]) -> Fabric:
+    """With more values in place of its own; one that is loaded (without overrides) only where there are more."""
+    if library is not None and any(text.partition("=")[0].strip() in ("library", "library.name") for text in more):
+        what = f"the library is varied, and {given('library', library)} would take the place of every value"
+        raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")
+    as_it_is = overrides is None and not more
+    return under_library(fabric if as_it_is else load_fabric(fabric, [*(overrides or ()), *more]), library)
+
+
+def _varied(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:
+    with taken_from(overrides="vary"):
+        return load([*own, *more])

@@ -22,8 +22,8 @@ from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import LogLibrary, Series, log_library
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
+from colltool.nccl.nccl_choice import hardware_of
 from colltool.nccl.rules import spec_of
-from colltool.nccl.topology_inputs import hardware_of
 
 _NCCL: dict[Primitive, tuple[str, ...]] = {
     AR: (

@@ -13,7 +13,6 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
 
 def _interrupted(number: int, _: object) -> None:
@@ -79,8 +78,7 @@ _OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  
 def main() -> None:
     """Run the command line and exit: 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours, 130 interrupted.
 
-    Raises:
-        SystemExit: always, where the process belongs to somebody else; as the program itself it ends the process at once.
+    Where the process belongs to somebody else by SystemExit; as the program itself it ends the process at once.
     """
     if not _owns_process():
         raise SystemExit(run())
@@ -91,14 +89,7 @@ def main() -> None:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run a command; say on stderr what went wrong.
-
-    Args:
-        args: the words of the command line; those of this process when None.
-
-    Returns:
-        The exit code.
-    """
+    """Run a command (``args``: the words of this process when None), say on stderr what went wrong; the exit code."""
     words = sys.argv[1:] if args is None else list(args)
     try:
         if words == ["--version"]:  # asked by scripts, over and over: without typer
@@ -117,8 +108,13 @@ def run(args: Sequence[str] | None = None) -> int:
     except ColltoolError as error:
         return _refused(error)
     except Exception as error:
-        if hasattr(error, "show"):  # typer's own click
-            return _misused(error)
+        if hasattr(error, "show"):  # a usage error of typer's own click
+            if type(error).__name__ == "NoArgsIsHelpError" and "_COLLTOOL_COMPLETE" not in os.environ:
+                error.show()  # a command without a word after it gets its help
+                return EXIT_UNUSABLE
+            from colltool.cli.root import reworded
+
+            return _refused(reworded(error))
         if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STDOUT:
             from colltool.cli.output import unwritable
 
@@ -135,16 +131,6 @@ def _refused(error: ColltoolError) -> int:
         first, *rest = problem.lines("shell")
         say(f"error: {first}", *(f"  {line}" for line in rest))
     return EXIT_UNUSABLE
-
-
-def _misused(error: Any) -> int:
-    """A usage error in our words; a command without a word after it gets its help."""
-    if type(error).__name__ == "NoArgsIsHelpError" and "_COLLTOOL_COMPLETE" not in os.environ:
-        error.show()
-        return EXIT_UNUSABLE
-    from colltool.cli.root import reworded
-
-    return _refused(reworded(error))
 
 
 def _bug(error: Exception) -> int:

@@ -60,7 +60,11 @@ def command(
                 except ColltoolError as error:
                     raise (_misplaced(given) or error) from None
                 outputs.leave()
-                _say_bytes(given.get("size"))
+                sizes = [part.strip() for part in str(given.get("size") or "").split(",")]
+                bare = [one for one in sizes if one.isascii() and one.isdecimal() and int(one[:9]) < _BARE_BELOW]
+                if bare:
+                    are = f"{','.join(bare)} {'are' if len(bare) > 1 else 'is'} bytes"
+                    say(f"note: -M {are}, as in nccl-tests; write {bare[0]}MB for megabytes")
 
         run.__doc__ = help_
         run.examples = "\b\n" + "".join(examples)  # type: ignore[attr-defined]  # stand below the options
@@ -119,15 +123,6 @@ def _misplaced(given: dict[str, Any]) -> ColltoolError | None:
                 what = f"{head} is of the fabric, not of the job"
                 return ColltoolError(what, argument="job_overrides", fix=f"write {mark('overrides', [text])}")
     return None
-
-
-def _say_bytes(size: Any) -> None:
-    """Say of small sizes without a unit that they are bytes, as in nccl-tests: somebody may have meant megabytes."""
-    sizes = [part.strip() for part in size.split(",")] if isinstance(size, str) else []
-    bare = [one for one in sizes if one.isascii() and one.isdecimal() and int(one[:9]) < _BARE_BELOW]
-    if bare:
-        are = "are" if len(bare) > 1 else "is"
-        say(f"note: -M {','.join(bare)} {are} bytes, as in nccl-tests; write {bare[0]}MB for megabytes")
 
 
 def failed(*lines: str) -> NoReturn:

@@ -16,7 +16,7 @@ import typer
 
 from colltool.api.arguments import ARGUMENTS, FORMATS
 from colltool.base.errors import ColltoolError
-from colltool.cli import completion, values
+from colltool.cli import values
 from colltool.cli.output import chosen_format, keep_apart, screen_of, write, write_bytes
 from colltool.estimate.assumptions import DECLARED, KINDS, Readings, words
 
@@ -35,7 +35,7 @@ def option(name: str, help: str | None = None, **other: Any) -> Any:
         "metavar": row.metavar or "|".join(row.words) or None,
         "help": row.help if help is None else help,
         "parser": values.reader(row.python or name, row),
-        "autocompletion": completion.offered(row),
+        "autocompletion": values.offered(row),
     }
     return typer.Option(*row.flags.split(), **details) if row.flags else typer.Argument(**details)
 
@@ -217,7 +217,7 @@ def _reading(name: str) -> tuple[Any, Any]:
     if KINDS[name] is bool:
         return Annotated[bool, typer.Option(flag, help=DECLARED[name].help)], default
     metavar = "|".join((*known, "P") if int in get_args(KINDS[name]) else known) or "NUMBER"
-    complete = completion.words(known)
+    complete = values.words(known)
     return Annotated[str, typer.Option(flag, metavar=metavar, help=DECLARED[name].help, autocompletion=complete)], str(default)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -42,9 +41,9 @@ class _Lazy(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command, built now."""
-        if cmd_name not in COMMANDS and ctx.resilient_parsing:  # a shell that completes
-            return None
         if cmd_name not in COMMANDS:
+            if ctx.resilient_parsing:  # a shell that completes
+                return None
             fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
             raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
         home, short_help = COMMANDS[cmd_name]
@@ -87,15 +86,12 @@ def _common(
 
 
 def reworded(error: Any) -> ColltoolError:
-    """The error that says the same.
-
-    Args:
-        error: a usage error of click; what it knows besides its text depends on its class, which typer keeps private.
-    """
+    """The error that says the same as one of click; what that knows besides its text depends on its class, private to typer."""
     context = getattr(error, "ctx", None)
     kind = type(error).__name__
     if kind == "NoSuchOption":
-        hint = nearest(error.option_name, list(_options(context)))
+        options = [name for one in (context.command.get_params(context) if context else ()) for name in one.opts]
+        hint = nearest(error.option_name, [name for name in options if name.startswith("--")])
         return ColltoolError(f"no option '{clipped(error.option_name)}'", fix=f"{hint} {_help(context)}".strip())
     if kind == "MissingParameter":
         return _missing(error.param, context)
@@ -124,11 +120,6 @@ def _name(parameter: Any) -> str:
     if type(parameter).__name__.endswith("Argument"):
         return str(parameter.metavar or parameter.name.upper())
     return str(next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]))
-
-
-def _options(context: Any) -> Iterator[str]:
-    for parameter in context.command.get_params(context) if context is not None else ():
-        yield from (name for name in parameter.opts if name.startswith("--"))
 
 
 def _help(context: Any) -> str:

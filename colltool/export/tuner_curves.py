@@ -30,8 +30,8 @@ from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
 from colltool.nccl.hardware import PROTOCOLS, Hardware
 from colltool.nccl.model import Combination, Piece, pieces
+from colltool.nccl.nccl_choice import hardware_of
 from colltool.nccl.rules import protocol_of, rules_of, spec_of
-from colltool.nccl.topology_inputs import hardware_of
 
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 

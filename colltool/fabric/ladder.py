@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from colltool.base.errors import ColltoolError, nearest, printable, shown
+from colltool.base.errors import ColltoolError
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import Accepted, AlgorithmName, Count, Label, Part, PrimitiveName, Size, Words
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read
-from colltool.fabric.load import SUFFIX, exists, load_fabric, shipped_fabrics, shipped_folder
+from colltool.fabric.load import SUFFIX, exists, find_file, load_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import Fabric
 
 MOST_RUNGS = 10_000
@@ -71,18 +71,8 @@ def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", ove
     """A ladder from a file or a mapping, or a shipped one by name."""
     if isinstance(ladder, Mapping):
         return _finished(read(LadderFile, ladder, overrides=overrides, short=_SHORT), Path())
-    typed = os.fsdecode(ladder)
-    if exists(typed) and not os.path.isdir(typed):
-        return read_ladder(read_text(typed, "definition"), typed, Path(typed).parent, overrides)
-    folder = shipped_folder() / "ladders"
-    shipped = sorted(file.stem for file in folder.glob(f"*{SUFFIX}"))
-    stem = typed.removesuffix(SUFFIX)
-    if stem in shipped:
-        return read_ladder(read_text(folder / f"{stem}{SUFFIX}", "definition"), f"{stem}{SUFFIX}", folder, overrides)
-    if exists(typed):
-        raise ColltoolError("is a directory, expected a ladder file", where=printable(typed), fix="give a file in it")
-    fix = f"{nearest(stem, shipped)} shipped: {', '.join(shipped)}".strip()
-    raise ColltoolError(f"no file and no shipped ladder is called {shown(typed)}", fix=fix)
+    path, name = find_file(ladder, "ladder", shipped_folder() / "ladders")
+    return read_ladder(read_text(path, "definition"), name, Path(path).parent, overrides)
 
 
 def read_ladder(text: str, name: str, folder: Path, overrides: Overrides = ()) -> LadderDefinition:
@@ -92,11 +82,12 @@ def read_ladder(text: str, name: str, folder: Path, overrides: Overrides = ()) -
 def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
     fabrics = _fabrics(reading, folder)
     file = reading.result()
-    rungs = []
-    for index, one in enumerate(file.rungs):
-        where = reading.source.at(("rungs", index))
-        rungs.append(RungDefinition(one.primitive, fabrics[one.fabric], one.algorithm, one.ranks, one.size, where))
-    return LadderDefinition(file.name, file.description, file.size, tuple(rungs), reading.overrides)
+    places = [reading.source.at(("rungs", index)) for index in range(len(file.rungs))]
+    rungs = tuple(
+        RungDefinition(one.primitive, fabrics[one.fabric], one.algorithm, one.ranks, one.size, where)
+        for one, where in zip(file.rungs, places, strict=True)
+    )
+    return LadderDefinition(file.name, file.description, file.size, rungs, reading.overrides)
 
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
@@ -110,11 +101,11 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
             continue
         if reading.enough:
             break
-        tried.add(rung["fabric"])
-        beside = str(folder / os.path.basename(rung["fabric"]))
-        opened = beside if rung["fabric"].removesuffix(SUFFIX) not in shipped_fabrics() and exists(beside) else rung["fabric"]
+        name = rung["fabric"]
+        tried.add(name)
+        beside = str(folder / os.path.basename(name))
         try:
-            found[rung["fabric"]] = load_fabric(opened)
+            found[name] = load_fabric(beside if name.removesuffix(SUFFIX) not in shipped_fabrics() and exists(beside) else name)
         except ColltoolError as error:
             if error.where or hasattr(error, "problems"):
                 reading.pass_on(path, error)

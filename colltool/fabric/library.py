@@ -14,26 +14,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, mod
 from colltool.algorithms.libraries import LibraryName
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, nearest
-from colltool.definitions.field_types import (
-    MAX_LISTED,
-    Accepted,
-    AlgorithmName,
-    Bandwidth,
-    Count,
-    Currency,
-    EnergyPrice,
-    Flag,
-    Fraction,
-    Money,
-    Name,
-    Overhead,
-    Part,
-    PrimitiveNames,
-    Size,
-    Slip,
-    Slips,
-    Watts,
-)
+from colltool.definitions import field_types as ft
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips
 from colltool.fabric.tier_parts import MeasuredRange, check_algorithm, refuse
 
 _REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
@@ -43,7 +25,7 @@ _MEASURED = Accepted("a mapping such as {smallest: 512MiB, largest: 16GiB, ranks
 _CHANNELS = Accepted("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
 _GRAPH = Accepted("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
 _EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price")
-_NAMES = Field(min_length=1, max_length=MAX_LISTED)
+_NAMES = Field(min_length=1, max_length=ft.MAX_LISTED)
 
 ChannelCount = Annotated[int, Field(ge=1, le=64, strict=True), Accepted("a whole number from 1 to 64")]
 Version = Annotated[
@@ -55,8 +37,8 @@ class LibraryGraph(Part):
     """The channels of one pattern, as NCCL prints them: their number and the rate of one inside and between nodes."""
 
     channels: ChannelCount
-    inside: Bandwidth
-    across: Bandwidth | None = None
+    inside: ft.Bandwidth
+    across: ft.Bandwidth | None = None
 
 
 class LibraryChannels(Part):
@@ -72,16 +54,16 @@ class LibraryChannels(Part):
 class EfficiencyAt(Part):
     """The share reached on this many nodes."""
 
-    nodes: Count
-    share: Fraction
+    nodes: ft.Count
+    share: ft.Fraction
 
 
 class MeasuredTime(Part):
     """Measured time of a call beyond its bytes, latencies and launch, at a size on a number of ranks."""
 
-    ranks: Count
-    size: Size
-    time: Overhead
+    ranks: ft.Count
+    size: ft.Size
+    time: ft.Overhead
 
 
 class Efficiency(Part):
@@ -94,19 +76,19 @@ class Efficiency(Part):
     instead: straight between two sizes, by the logarithm between two rank counts, the nearest beyond them.
     """
 
-    algorithm: AlgorithmName
-    primitives: PrimitiveNames
+    algorithm: ft.AlgorithmName
+    primitives: ft.PrimitiveNames
     share: Annotated[
-        Fraction | Annotated[tuple[Annotated[EfficiencyAt, _REACHED_ON], ...], Field(min_length=1, max_length=MAX_LISTED)],
+        ft.Fraction | Annotated[tuple[Annotated[EfficiencyAt, _REACHED_ON], ...], Field(min_length=1, max_length=ft.MAX_LISTED)],
         Accepted("a number from 0.000001 to 1, or a list such as [{nodes: 4, share: 1}, {nodes: 64, share: 0.8}]"),
     ] = 1.0
-    startup: Overhead | None = None
-    startup_per_rank: Overhead | None = None
-    rise_per_rank: Overhead | None = None
+    startup: ft.Overhead | None = None
+    startup_per_rank: ft.Overhead | None = None
+    rise_per_rank: ft.Overhead | None = None
     measured: Annotated[MeasuredRange | None, _MEASURED] = None
     software: Annotated[
         tuple[Annotated[MeasuredTime, _TOOK], ...],
-        Field(max_length=MAX_LISTED),
+        Field(max_length=ft.MAX_LISTED),
         Accepted("a list such as [{ranks: 64, size: 16MiB, time: 0.3ms}]"),
     ] = ()
 
@@ -161,13 +143,13 @@ class LibraryFacts(Part):
     gpu: Literal["volta", "ampere", "hopper", "blackwell"] | None = None
     cpu: Literal["intel", "amd", "arm"] | None = None
     link: Literal["nvlink", "pci"] | None = None
-    nics: Count | None = None
-    collnet: Flag | None = None
-    nvls: Flag | None = None
+    nics: ft.Count | None = None
+    collnet: ft.Flag | None = None
+    nvls: ft.Flag | None = None
     channels: Annotated[LibraryChannels | None, _CHANNELS] = None
     reached: Annotated[
         tuple[Annotated[Efficiency, _REACHED], ...],
-        Field(max_length=MAX_LISTED),
+        Field(max_length=ft.MAX_LISTED),
         Accepted("a list such as [{algorithm: ring, primitives: [all_reduce], share: 0.9}]"),
     ] = ()
 
@@ -201,8 +183,8 @@ PARTS = ("switch", "cable", "optic", "nic")
 class PartPrice(Part):
     """What one part costs and the power it draws; not given is unknown, not zero."""
 
-    price: Money | None = None
-    draws: Watts | None = None
+    price: ft.Money | None = None
+    draws: ft.Watts | None = None
 
 
 class Prices(Part):
@@ -213,15 +195,15 @@ class Prices(Part):
     a node or rack. ``power`` is what energy costs, ``years`` how long it runs.
     """
 
-    currency: Currency
-    switch: Annotated[Money | PartPrice | None, _EACH] = None
-    cable: Annotated[Money | PartPrice | None, _EACH] = None
-    optic: Annotated[Money | PartPrice | None, _EACH] = None
-    nic: Annotated[Money | PartPrice | None, _EACH] = None
-    power: EnergyPrice | None = None
+    currency: ft.Currency
+    switch: Annotated[ft.Money | PartPrice | None, _EACH] = None
+    cable: Annotated[ft.Money | PartPrice | None, _EACH] = None
+    optic: Annotated[ft.Money | PartPrice | None, _EACH] = None
+    nic: Annotated[ft.Money | PartPrice | None, _EACH] = None
+    power: ft.EnergyPrice | None = None
     years: Annotated[float, Field(gt=0, le=100, strict=True), Accepted("a number of years, such as 4")] | None = None
-    copper: Annotated[tuple[Name, ...], _NAMES, Accepted("a list of levels or tiers, such as [leaf]")] | None = None
-    tiers: Annotated[tuple[Name, ...], _NAMES, Accepted("a list of tiers, such as [ib]")] | None = None
+    copper: Annotated[tuple[ft.Name, ...], _NAMES, Accepted("a list of levels or tiers, such as [leaf]")] | None = None
+    tiers: Annotated[tuple[ft.Name, ...], _NAMES, Accepted("a list of tiers, such as [ib]")] | None = None
 
     def of(self, part: str) -> PartPrice | None:
         given = {"switch": self.switch, "cable": self.cable, "optic": self.optic, "nic": self.nic}[part]

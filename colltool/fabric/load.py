@@ -32,18 +32,23 @@ def shipped_fabrics() -> list[str]:
 
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """The path that ``--fabric`` means and its name for errors: an existing file, else a shipped fabric by file name or stem."""
+    """The path that ``--fabric`` means and its name for errors."""
+    return find_file(path_or_name, "fabric", shipped_folder(), "list the shipped ones: colltool fabric list")
+
+
+def find_file(path_or_name: str | os.PathLike[str], noun: str, folder: Path, listing: str = "") -> tuple[str, str]:
+    """An existing file, else a shipped one of a folder by file name or stem: its path and its name for errors."""
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
-    shipped = shipped_fabrics()
-    stem = typed.removesuffix(SUFFIX)
+    shipped, stem = sorted(file.stem for file in folder.glob(f"*{SUFFIX}")), typed.removesuffix(SUFFIX)
     if stem in shipped:
-        return str(shipped_folder() / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
+        return str(folder / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
     if exists(typed):
-        raise ColltoolError("is a directory, expected a fabric file", where=printable(typed), fix="give a file in it")
-    fix = f"{nearest(os.path.basename(stem), shipped)} list the shipped ones: colltool fabric list".strip()
-    raise ColltoolError(f"no file and no shipped fabric is called {shown(typed)}", fix=fix)
+        raise ColltoolError(f"is a directory, expected a {noun} file", where=printable(typed), fix="give a file in it")
+    hint = nearest(os.path.basename(stem) if listing else stem, shipped)
+    fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
+    raise ColltoolError(f"no file and no shipped {noun} is called {shown(typed)}", fix=fix)
 
 
 def exists(typed: str) -> bool:
@@ -89,19 +94,15 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
 
 def _finished(reading: Reading[Fabric]) -> Fabric:
     if reading.model is not None and reading.model.uncertainty:
-        _check_ranges(reading, reading.model)
+        from colltool.fabric.variants import parameter_ranges
+
+        for key, how in reading.model.uncertainty.items():
+            try:
+                parameter_ranges(reading.model, [f"{key}={how}"])
+            except ColltoolError as error:
+                reading.refuse(("uncertainty", key), error.what, error.fix)
     fabric = reading.result()
     return fabric.with_overrides(reading.overrides) if reading.overrides else fabric
-
-
-def _check_ranges(reading: Reading[Fabric], fabric: Fabric) -> None:
-    from colltool.fabric.variants import parameter_ranges
-
-    for key, how in (fabric.uncertainty or {}).items():
-        try:
-            parameter_ranges(fabric, [f"{key}={how}"])
-        except ColltoolError as error:
-            reading.refuse(("uncertainty", key), error.what, error.fix)
 
 
 _SHORT = Shorthand(example="switch=30000")
@@ -110,18 +111,20 @@ _EACH = given("overrides", ["currency=USD"])
 
 def load_prices(prices: FabricSource | None, overrides: Overrides = ()) -> Prices:
     """Prices from a file, a shipped fabric or a mapping, alone or under ``prices``; None: from the overrides only."""
-    if prices is None:
-        return read(Prices, {}, "", overrides, _SHORT).result()
+    content: str | Mapping[str, Any] = {}
+    name = ""
     if isinstance(prices, Mapping):
-        return read(Prices, _inner(prices, "prices", prices), "", overrides, _SHORT).result()
-    if not isinstance(prices, str | os.PathLike):
-        what = f"expected prices, got a {type(prices).__name__}"
-        raise ColltoolError(what, argument="prices", fix='give a file, or a mapping such as {"currency": "USD", "switch": 30000}')
-    file, name = find_fabric(prices)
-    text = read_text(file, "definition", name)
-    source, problems = scan(text, name)
-    whole = not problems and _inner(source.data, name, prices) is not source.data
-    return read(Prices, _inner(source.data, name, prices) if whole else text, name, overrides, _SHORT).result()
+        content = _inner(prices, "prices", prices)
+    elif isinstance(prices, str | os.PathLike):
+        file, name = find_fabric(prices)
+        content = read_text(file, "definition", name)
+        source, problems = scan(content, name)
+        if not problems and (inner := _inner(source.data, name, prices)) is not source.data:
+            content = inner
+    elif prices is not None:
+        what, fix = f"expected prices, got a {type(prices).__name__}", 'a mapping such as {"currency": "USD", "switch": 30000}'
+        raise ColltoolError(what, argument="prices", fix=f"give a file, or {fix}")
+    return read(Prices, content, name, overrides, _SHORT).result()
 
 
 def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[str, Any]:

@@ -16,36 +16,11 @@ from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_val
 from colltool.algorithms.libraries import LibraryName
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.definitions.field_types import (
-    MAX_DEPTH,
-    MAX_LISTED,
-    MAX_RANKS,
-    MAX_RATIO,
-    Accepted,
-    AlgorithmName,
-    Alpha,
-    Bandwidth,
-    BitEnergy,
-    Cable,
-    Count,
-    Flag,
-    Name,
-    Overhead,
-    Part,
-    PrimitiveName,
-    Slip,
-    Slips,
-    Words,
-)
+from colltool.definitions import field_types as ft
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
 from colltool.fabric.tier_parts import (
-    CUBE,
     ETA,
-    IN_NETWORK,
-    LEVEL,
-    PROTOCOL,
-    SLICES,
-    WRAP,
     Eta,
     InNetwork,
     Level,
@@ -60,7 +35,14 @@ from colltool.fabric.tier_parts import (
     refuse,
 )
 
-_LEVELS = Accepted(f"a list of 1 to {MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
+# What errors say is due in the place of each.
+_IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
+_LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
+_WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
+_SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
+_CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
+_PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
+_LEVELS = Accepted(f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
 _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
@@ -69,21 +51,21 @@ _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 class TierBase(Part):
     """``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
 
-    name: Name
-    bandwidth: Bandwidth
+    name: ft.Name
+    bandwidth: ft.Bandwidth
     eta: Annotated[Eta, Field(default_factory=lambda: Eta()), ETA]
     ports: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
-    max_size: Count | None = None
-    cable: Cable | None = None
-    energy: BitEnergy | None = None
-    post: Overhead | None = None
-    protocols: Annotated[tuple[Annotated[Protocol, PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
+    max_size: ft.Count | None = None
+    cable: ft.Cable | None = None
+    energy: ft.BitEnergy | None = None
+    post: ft.Overhead | None = None
+    protocols: Annotated[tuple[Annotated[Protocol, _PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
     algorithms: Annotated[
         dict[
-            PrimitiveName,
+            ft.PrimitiveName,
             Annotated[
-                tuple[AlgorithmName, ...],
-                Field(min_length=1, max_length=MAX_LISTED),
+                tuple[ft.AlgorithmName, ...],
+                Field(min_length=1, max_length=ft.MAX_LISTED),
                 Accepted("a list of algorithms, such as [ring, in-network]"),
             ],
         ]
@@ -144,7 +126,7 @@ class TierBase(Part):
 
 
 class SizedTier(TierBase):
-    size: Annotated[Count, Accepted(f"a whole number from 1 to {MAX_RANKS}", instead="shape")]
+    size: Annotated[ft.Count, Accepted(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")]
 
     @property
     def endpoints(self) -> int:
@@ -155,8 +137,8 @@ class StarTier(SizedTier):
     """A star: one switch, every endpoint one hop from every other."""
 
     topology: Literal["star"]
-    alpha: Alpha
-    in_network: Annotated[InNetwork | None, IN_NETWORK] = None
+    alpha: ft.Alpha
+    in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
 
     @model_validator(mode="after")
     def _switch_agrees(self) -> StarTier:
@@ -168,7 +150,7 @@ class FullMeshTier(SizedTier):
     """A link between every pair; ``alpha`` and ``bandwidth`` are one link's."""
 
     topology: Literal["full_mesh"]
-    alpha: Alpha
+    alpha: ft.Alpha
 
 
 class LatticeTier(TierBase):
@@ -179,17 +161,17 @@ class LatticeTier(TierBase):
 
     topology: Literal["torus", "mesh"]
     shape: Shape
-    wrap: Annotated[tuple[Flag, ...] | None, Field(min_length=1, max_length=MAX_DEPTH), WRAP] = None
-    slices: Annotated[tuple[Shape, ...], Field(min_length=1, max_length=MAX_LISTED), SLICES] | None = None
-    cube: Annotated[int | None, Field(ge=2, le=MAX_RANKS, strict=True), CUBE] = None
-    alpha: Alpha
+    wrap: Annotated[tuple[ft.Flag, ...] | None, Field(min_length=1, max_length=ft.MAX_DEPTH), _WRAP] = None
+    slices: Annotated[tuple[Shape, ...], Field(min_length=1, max_length=ft.MAX_LISTED), _SLICES] | None = None
+    cube: Annotated[int | None, Field(ge=2, le=ft.MAX_RANKS, strict=True), _CUBE] = None
+    alpha: ft.Alpha
 
     @model_validator(mode="after")
     def _axes_agree(self) -> LatticeTier:
         """It is not too large, describes each of its axes, and wraps around only as a torus."""
         slips, axes, wrap = [], len(self.shape), self.wrap or ()
-        if self.endpoints > MAX_RANKS:
-            slips.append(Slip(f"{self.endpoints} endpoints are more than {MAX_RANKS}", "shorten an axis", ("shape",)))
+        if self.endpoints > ft.MAX_RANKS:
+            slips.append(Slip(f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}", "shorten an axis", ("shape",)))
         if wrap and len(wrap) != axes:
             slips.append(Slip(f"has {len(wrap)} entries, the shape has {axes} axes", "give one for each axis", ("wrap",)))
         elif any(wrap) and not self.closes:
@@ -214,9 +196,9 @@ class ClosTier(SizedTier):
     """Levels of switches, bottom up; give ``alpha`` for a single level or ``levels`` for more."""
 
     topology: Literal["clos"]
-    alpha: Alpha | None = None
-    levels: Annotated[tuple[Annotated[Level, LEVEL], ...], Field(min_length=1, max_length=MAX_DEPTH), _LEVELS] | None = None
-    in_network: Annotated[InNetwork | None, IN_NETWORK] = None
+    alpha: ft.Alpha | None = None
+    levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
+    in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
     sizing: Annotated[Sizing | None, _SIZING] = None
 
     @property
@@ -252,8 +234,8 @@ class ClosTier(SizedTier):
             fix = f"give it a group of {size} or more, or add a level above it"
             slips.append(Slip(what, fix, ("levels", len(levels) - 1, "group")))
         for at, total in enumerate(oversubscription_totals(levels)):
-            if total > MAX_RATIO and not slips:
-                fix = f"hops multiply from the endpoints up: at most {MAX_RATIO} in all"
+            if total > ft.MAX_RATIO and not slips:
+                fix = f"hops multiply from the endpoints up: at most {ft.MAX_RATIO} in all"
                 slips.append(Slip(f"oversubscribed {total:g}:1 against the endpoints", fix, ("levels", at, "oversubscription")))
         refuse(slips)
         return self
@@ -270,16 +252,16 @@ class Fabric(Part):
     """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``: what a job computes on."""
 
     schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
-    name: Name
-    description: Words = ""
+    name: ft.Name
+    description: ft.Words = ""
     tiers: Annotated[
         tuple[Tier, ...],
-        Field(min_length=1, max_length=MAX_DEPTH),
-        Accepted(f"a list of 1 to {MAX_DEPTH} tiers, innermost first"),
+        Field(min_length=1, max_length=ft.MAX_DEPTH),
+        Accepted(f"a list of 1 to {ft.MAX_DEPTH} tiers, innermost first"),
     ]
-    launch_overhead: Overhead = 0.0
+    launch_overhead: ft.Overhead = 0.0
     library: FabricLibrary = None
-    hypothetical: Flag = False
+    hypothetical: ft.Flag = False
     device: DeviceName | None = None
     uncertainty: Annotated[
         dict[str, str] | None, Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}")
@@ -338,8 +320,8 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        if self.ranks > MAX_RANKS:
-            raise Slips(Slip(f"{self.ranks} ranks are more than {MAX_RANKS}", "make a tier smaller", ("tiers",)))
+        if self.ranks > ft.MAX_RANKS:
+            raise Slips(Slip(f"{self.ranks} ranks are more than {ft.MAX_RANKS}", "make a tier smaller", ("tiers",)))
         names = [tier.name for tier in self.tiers]
         if (second := first_repeated(names)) is not None:
             what = f"two tiers have the same name: {', '.join(names)}"

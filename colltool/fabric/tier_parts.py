@@ -12,27 +12,8 @@ from pydantic import Field, field_validator, model_validator
 
 from colltool.base.errors import ColltoolError, nearest
 from colltool.base.primitives import SHORT, Primitive
-from colltool.definitions.field_types import (
-    MAX_DEPTH,
-    MAX_LISTED,
-    MAX_RANKS,
-    Accepted,
-    Alpha,
-    Bandwidth,
-    Cable,
-    Count,
-    Flag,
-    Fraction,
-    Name,
-    Overhead,
-    Part,
-    PrimitiveName,
-    PrimitiveNames,
-    Ratio,
-    Size,
-    Slip,
-    Slips,
-)
+from colltool.definitions import field_types as ft
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips
 
 
 def check_algorithm(primitive: Primitive, name: str) -> None:
@@ -78,19 +59,10 @@ ETA = Accepted("a mapping such as {alpha: 1.2, beta: 0.8}")
 
 _OWN_ETA = Accepted("a number from 0.000001 to 1, such as 0.52, or one by primitive, such as {all_reduce: 0.52}")
 
-IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
 
-LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}")
+_LISTED = Field(min_length=1, max_length=ft.MAX_LISTED)
 
-WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
-
-SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
-
-CUBE = Accepted(f"a whole number from 2 to {MAX_RANKS}, such as 4")
-
-_LISTED = Field(min_length=1, max_length=MAX_LISTED)
-
-_DEPTH = Accepted(f"a whole number from 1 to {MAX_DEPTH}")
+_DEPTH = Accepted(f"a whole number from 1 to {ft.MAX_DEPTH}")
 
 _PROTOCOL_NAMES = Accepted("a list of names of the tier's protocols, such as [Simple]")
 
@@ -106,20 +78,19 @@ _TYPES = Accepted("a list of types, such as [bf16, fp16, fp32]")
 
 _LIMITS = Accepted("a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B, groups: 64}")
 
-PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
 
 Shape = Annotated[
-    tuple[Count, ...],
-    Field(min_length=1, max_length=MAX_DEPTH),
-    Accepted(f"a list of 1 to {MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size"),
+    tuple[ft.Count, ...],
+    Field(min_length=1, max_length=ft.MAX_DEPTH),
+    Accepted(f"a list of 1 to {ft.MAX_DEPTH} whole numbers, such as [8, 8, 4]", instead="size"),
 ]
 
 
 class Eta(Part):
     """Contention: ``alpha`` >= 1 multiplies latency, ``beta`` in (0, 1] is the share of bandwidth reached."""
 
-    alpha: Ratio = 1.0
-    beta: Fraction = 1.0
+    alpha: ft.Ratio = 1.0
+    beta: ft.Fraction = 1.0
 
 
 class Limits(Part):
@@ -129,10 +100,10 @@ class Limits(Part):
     what is reduced.
     """
 
-    operations: Annotated[tuple[Name, ...] | None, _LISTED, _OPERATIONS] = None
-    types: Annotated[tuple[Name, ...] | None, _LISTED, _TYPES] = None
-    alignment: Size | None = None
-    groups: Count | None = None
+    operations: Annotated[tuple[ft.Name, ...] | None, _LISTED, _OPERATIONS] = None
+    types: Annotated[tuple[ft.Name, ...] | None, _LISTED, _TYPES] = None
+    alignment: ft.Size | None = None
+    groups: ft.Count | None = None
 
 
 class InNetwork(Part):
@@ -141,13 +112,13 @@ class InNetwork(Part):
     ``eta_beta``: the share of bandwidth reached in them, a number for all-reduce or one by primitive; default: the tier's.
     """
 
-    reduce: Flag = False
-    multicast: Flag = False
-    all_to_all: Flag = False
-    alpha_switch: Alpha
-    levels: Annotated[int | None, Field(ge=1, le=MAX_DEPTH, strict=True), _DEPTH] = None
-    eta_beta: Annotated[Fraction | dict[PrimitiveName, Fraction] | None, _OWN_ETA] = None
-    protocols: Annotated[tuple[Name, ...], _LISTED, _PROTOCOL_NAMES] | None = None
+    reduce: ft.Flag = False
+    multicast: ft.Flag = False
+    all_to_all: ft.Flag = False
+    alpha_switch: ft.Alpha
+    levels: Annotated[int | None, Field(ge=1, le=ft.MAX_DEPTH, strict=True), _DEPTH] = None
+    eta_beta: Annotated[ft.Fraction | dict[ft.PrimitiveName, ft.Fraction] | None, _OWN_ETA] = None
+    protocols: Annotated[tuple[ft.Name, ...], _LISTED, _PROTOCOL_NAMES] | None = None
     limits: Annotated[Limits | None, _LIMITS] = None
 
     @property
@@ -171,7 +142,7 @@ class HopByHop(Part):
     The total against the endpoints, which a plain number gives, is the product of the hops below.
     """
 
-    uplinks: Annotated[Ratio, _HOP]
+    uplinks: Annotated[ft.Ratio, _HOP]
 
 
 class Level(Part):
@@ -182,19 +153,19 @@ class Level(Part):
     in metres, in the place of the tier's.
     """
 
-    name: Name
-    group: Count
-    alpha: Alpha
-    oversubscription: Annotated[Ratio | HopByHop, _OVERSUBSCRIPTION] = 1.0
-    cable: Cable | None = None
+    name: ft.Name
+    group: ft.Count
+    alpha: ft.Alpha
+    oversubscription: Annotated[ft.Ratio | HopByHop, _OVERSUBSCRIPTION] = 1.0
+    cable: ft.Cable | None = None
 
 
 class MeasuredRange(Part):
     """The sizes and rank counts at which numbers were measured; a price outside says so."""
 
-    smallest: Size
-    largest: Size
-    ranks: Annotated[tuple[Count, ...], _LISTED, Accepted("a list of rank counts, such as [4, 8]")] | None = None
+    smallest: ft.Size
+    largest: ft.Size
+    ranks: Annotated[tuple[ft.Count, ...], _LISTED, Accepted("a list of rank counts, such as [4, 8]")] | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> MeasuredRange:
@@ -210,22 +181,22 @@ class Protocol(Part):
     primitive that some entries name uses only those. ``measured`` is never priced.
     """
 
-    name: Name
-    launch_overhead: Overhead | None = None
-    alpha: Alpha | None = None
-    bandwidth: Bandwidth | None = None
+    name: ft.Name
+    launch_overhead: ft.Overhead | None = None
+    alpha: ft.Alpha | None = None
+    bandwidth: ft.Bandwidth | None = None
     eta: Annotated[Eta | None, ETA] = None
-    local_copy: Bandwidth | None = None
+    local_copy: ft.Bandwidth | None = None
     measured: Annotated[MeasuredRange | None, _MEASURED] = None
-    primitives: PrimitiveNames | None = None
+    primitives: ft.PrimitiveNames | None = None
 
 
 class Sizing(Part):
     """For ``fabric show`` to size a Clos of equal switches with ``radix`` ports, on separate ``rails``."""
 
-    rails: Count
-    nics_per_rail: Count
-    radix: Count
+    rails: ft.Count
+    nics_per_rail: ft.Count
+    radix: ft.Count
 
 
 def oversubscription_totals(levels: Sequence[Level]) -> list[float]:

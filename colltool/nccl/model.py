@@ -41,13 +41,10 @@ class Combination(NamedTuple):
 
 
 class NcclEstimate(NamedTuple):
-    """NCCL's estimate of one call.
+    """NCCL's estimate of one call, by algorithm and protocol as in its tuner file; arrays for an array of sizes.
 
-    Args:
-        algorithm, protocol: as in NCCL's tuner file.
-        seconds: None if NCCL cannot run it; an array for an array of sizes.
-        latency_s: the part independent of size within its piece.
-        bandwidth_Bps: bytes over the rest of the time.
+    ``seconds``: None if NCCL cannot run it. ``latency_s``: the part independent of size within its piece. ``bandwidth_Bps``:
+    bytes over the rest of the time.
     """
 
     algorithm: str
@@ -65,11 +62,7 @@ class SwitchPoint(NamedTuple):
 
 
 def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[NcclEstimate]:
-    """Every algorithm under every protocol, in NCCL's scanning order; ``size`` is M in bytes, or an array.
-
-    Raises:
-        ColltoolError: a primitive without a choice, or a size below 1 byte.
-    """
+    """Every algorithm under every protocol, in NCCL's scanning order; ``size`` is M in bytes, or an array, of 1 byte or more."""
     _check(size)
     return [_estimate(way, size) for way in pieces(on, primitive)]
 
@@ -85,17 +78,16 @@ def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
 
 def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
     """As :func:`pick`, for many sizes."""
-    ways = [way for way in pieces(on, primitive) if way.pieces]
-    return [_least(ways, float(size)) for size in sizes]
+    ways, found = [way for way in pieces(on, primitive) if way.pieces], []
+    for size in map(float, sizes):
+        _check(size)
+        found.append(_estimate(min(ways, key=lambda way: _seconds(_piece(way, size), size)), size))
+    return found
 
 
 @lru_cache(maxsize=256)
 def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
-    """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1 byte on.
-
-    Raises:
-        ColltoolError: a primitive that NCCL has no choice for.
-    """
+    """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1 byte on."""
     if primitive not in on.constants.algorithms:
         fix = f"it chooses for {', '.join(one.spoken for one in on.constants.algorithms)}"
         raise ColltoolError(f"NCCL has one way for {primitive.spoken}: there is nothing to choose", argument="primitive", fix=fix)
@@ -119,11 +111,6 @@ def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]
     return tuple(found)
 
 
-def _least(ways: Sequence[Combination], size: float) -> NcclEstimate:
-    _check(size)
-    return _estimate(min(ways, key=lambda way: _seconds(_piece(way, size), size)), size)
-
-
 def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
     """The lower envelope of lines between two sizes, as (from, index); the first of equals."""
     at, best = start, min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
@@ -140,10 +127,9 @@ def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: s
     rules, what = rules_of(on.constants), (on, primitive, algorithm, protocol)
     if reason := rules.why_not(*what):
         return Combination(algorithm, protocol, (), reason)
-    a_s = sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6
+    a_s, plateau = sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6, rules.plateau(*what)
     b = 1e-9 / rules.bandwidth_GBps(*what)
     slopes = {1.0: b} | {start: b / share for start, share in rules.corrections(*what).items()}
-    plateau = rules.plateau(*what)
     found: list[Piece] = []
     for start in sorted({*slopes, *plateau, 1.0}):
         slope = slopes[max(one for one in slopes if one <= start)]

@@ -32,6 +32,8 @@ NORM = "Megatron-LM: clip_grad_norm sums the squares of all gradients"
 NARAYANAN = "Narayanan 2021, arXiv:2104.04473, sections 2.2 and 3.2"
 TIED = "Megatron-LM: the embedding's gradient is summed over the first and the last stage"
 
+MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
+DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
 DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")  # in reading order
 Per = Literal["layer", "dense_layer", "moe_layer", "micro_batch", "border", "step"]
 Hiding = Literal[
@@ -231,7 +233,8 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     sent: list[tuple[Primitive, Phase, Hiding, float]] = [(RS if row.optimizer else AR, "backward", "last backward", grads)]
     sent += [(AG, "forward", "first forward", weights)] if row.optimizer else []
     for name, group, parameters in _replicated(config, stage_parameters(config, stage)):
-        bucket = config.bucket_bytes(grads, group.ranks)
+        default = max(MEGATRON_BUCKET, 1e6 * group.ranks) * grads if row.optimizer else DDP_BUCKET
+        bucket = default if config.shard.bucket is None else config.shard.bucket
         for primitive, phase, under, width in sent:
             hides: Hiding = under if config.overlap.dp else "nothing"
             for size, count in buckets(parameters * width, bucket * width / grads):
@@ -281,7 +284,7 @@ def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
     shape, layout = config.shape, config.layout
     if layout.pp == 1 or shape is None:
         return
-    size = config.tokens_outside * shape.hidden * config.precision.activation_bytes
+    size = cut_of(config).outside * shape.hidden * config.precision.activation_bytes
     hides: Hiding = "steady pipeline" if config.overlap.pp else "nothing"
     group, closed = layout.group("pp"), layout.virtual > 1 and not config.folded  # last stage to the first one's next chunk
     for phase in ("forward", "backward"):

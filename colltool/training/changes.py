@@ -19,7 +19,7 @@ from colltool.training.memory import cures, expert_width, fully_sharded, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig
 from colltool.training.step_time import TrainingStep, step_time
-from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS
+from colltool.training.strategies import RECOMPUTATIONS
 
 FASTER = 2  # the next generation of a NIC: 200, 400, 800 Gb/s
 LEAST_GAIN = 1e-3  # of the step: below it a change is none
@@ -132,7 +132,6 @@ class _ExposedTime:
 
     @property
     def worst(self) -> str:
-        """The layout dimension with the most exposed time."""
         found = dict.fromkeys(_ORDER, 0.0)
         for name, seconds in self.exposed.items():
             axis = _PART_OF.get(name, name)
@@ -141,7 +140,6 @@ class _ExposedTime:
 
 
 def _hiding(config: ParallelConfig, shown: _ExposedTime) -> Setups:
-    """Less computed again; what hides."""
     layout, overlap = config.layout, config.overlap
     for name, row in RECOMPUTATIONS.items():
         if row.core + row.layers < config.again.core + config.again.layers:
@@ -163,7 +161,6 @@ def _hiding(config: ParallelConfig, shown: _ExposedTime) -> Setups:
 
 
 def _gradients(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> Setups:
-    """Other buckets, fewer bytes, other sharding."""
     shard, layout = config.shard, config.layout
     if not shown.any(*_GRADIENTS):
         return
@@ -184,7 +181,11 @@ def _gradients(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> S
         return
     if shard.mode != "zero1":
         other = config._replace(shard=shard._replace(mode="zero1", group=0))
-        yield _states_alone(shard.mode, other), {"shard.mode": "zero1"}, other
+        what = "optimizer states sharded"
+        if shard.row.optimizer:  # and more: a rank then needs more memory
+            whole = "whole weights and gradients" if shard.layers else "whole gradients"
+            what = f"{whole} on each rank, {what} (ZeRO-1), {format_bytes(memory(other).bytes, 3)} a rank"
+        yield what, {"shard.mode": "zero1"}, other
     if not shard.layers and config.micro_batches == 1:  # else every micro-batch gathers again
         yield "weights sharded (FSDP)", {"shard.mode": "fsdp"}, config._replace(shard=fully_sharded(config))
     group, inside = layout.group("cp", "dp"), 1
@@ -194,16 +195,6 @@ def _gradients(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> S
         if 1 < rows < group.ranks and rows != shard.group:
             other = config._replace(shard=shard._replace(mode="hsdp", group=rows))
             yield f"shards inside {tier.name}, replicas across", {"shard.mode": "hsdp", "shard.group": rows}, other
-
-
-def _states_alone(mode: str, other: ParallelConfig) -> str:
-    """Names the change to ZeRO-1; where more is sharded now, with the memory that a rank then needs."""
-    row = SHARDINGS[mode]
-    if not row.optimizer:
-        return "optimizer states sharded"
-    whole = "whole gradients" if not row.weights else "whole weights and gradients"
-    needs = format_bytes(memory(other).bytes, 3)
-    return f"{whole} on each rank, optimizer states sharded (ZeRO-1), {needs} a rank"
 
 
 def _placed(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> Setups:

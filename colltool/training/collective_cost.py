@@ -60,7 +60,6 @@ class CollectiveCost(NamedTuple):
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """The tiers that it crosses, innermost first."""
         return tuple(tier for tier, _ in self.busy)
 
     @property
@@ -79,13 +78,7 @@ def _busiest(busy: Busy) -> str:
     return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
-def given_time(seconds: float) -> CollectiveCost:
-    return CollectiveCost("given", "", 0.0, seconds, (), ())
-
-
 class CollectiveCostCache:
-    """The prices of one fabric under one set of readings."""
-
     def __init__(self, fabric: Fabric, readings: Readings | None = None) -> None:
         self.fabric, self.readings = fabric, readings or Readings()
         self._kept: dict[tuple[Primitive, RankGroup, float, bool], CollectiveCost | ColltoolError] = {}
@@ -293,14 +286,12 @@ def _joined(parts: list[CollectiveCost]) -> CollectiveCost:
     carried: dict[str, float] = {}
     for tier, seconds in (pair for part in parts for pair in part.busy):
         carried[tier] = carried.get(tier, 0.0) + seconds
-    return CollectiveCost(
+    spent = [part.energy_J for part in parts if part.energy_J is not None]
+    return parts[0]._replace(
         algorithm=" + ".join(part.algorithm for part in parts),
-        protocol=parts[0].protocol,
         latency_s=sum(part.latency_s for part in parts),
         bandwidth_s=sum(part.bandwidth_s for part in parts),
-        per_domain=parts[0].per_domain,
         busy=tuple(carried.items()),
-        pick=parts[0].pick,
-        energy_J=sum(spent) if (spent := [part.energy_J for part in parts if part.energy_J is not None]) else None,
+        energy_J=sum(spent) if spent else None,
         ran=tuple(one for part in parts for one in part.ran),
     )

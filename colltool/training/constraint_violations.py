@@ -27,7 +27,7 @@ class Violation(NamedTuple):
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
     """Checks that need dp are skipped while ``layout.dp`` is 0, unknown."""
     model, shape = config.model, config.shape
-    found = [*_machine(config), *_overlap(config), *_schedule(config), *_shards(config)]
+    found = [*_machine(config), *_overlap_and_schedule(config), *_shards(config)]
     if model is None:
         return found
     found += [*_stages(config, model), *_batch(config)]
@@ -129,7 +129,7 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
         both = [one for one in range(1, moe.experts + 1) if moe.experts % one == 0 and inside // layout.etp % one == 0]
         yield Violation(path, what, f"ep: {', '.join(map(str, both))}")
     elif layout.dp and layout.pp > 1:
-        ours, theirs = (strides(sizes, layout.order)["pp"] for sizes in (layout.dense_sizes, layout.expert_sizes))
+        ours, theirs = (strides(layout.sizes(experts=experts), layout.order)["pp"] for experts in (False, True))
         if ours != theirs:
             what = "attention and experts would have different stages: pp is inside ep or dp"
             yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
@@ -174,14 +174,6 @@ def _batch(config: ParallelConfig) -> Iterator[Violation]:
         yield from (Violation(*one) for one in config.pipeline.requires_batch(config))
 
 
-def _schedule(config: ParallelConfig) -> Iterator[Violation]:
-    row, virtual = config.pipeline, config.layout.virtual
-    if virtual > 1 and not row.interleaved and not (row.folded and virtual == 2):
-        what = f"virtual {virtual}, and {config.schedule} runs one chunk per stage"
-        yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
-    yield from (Violation(*one) for one in row.requires(config))
-
-
 def _shards(config: ParallelConfig) -> Iterator[Violation]:
     layout, shard = config.layout, config.shard
     if layout.cp > 1 and layout.pp > 1:
@@ -202,8 +194,8 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
             yield Violation(("shard", "group"), what, f"what does: {divisors(group.ranks)}")
 
 
-def _overlap(config: ParallelConfig) -> Iterator[Violation]:
-    layout, overlap = config.layout, config.overlap
+def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
+    layout, overlap, row, virtual = config.layout, config.overlap, config.pipeline, config.layout.virtual
     if overlap.tp and not (layout.sp and layout.tp > 1):
         what = "hiding TP under split GEMMs needs sequence parallelism"
         yield Violation(("overlap", "tp"), what, "sp: true with tp of at least 2, or overlap.tp: false")
@@ -211,9 +203,13 @@ def _overlap(config: ParallelConfig) -> Iterator[Violation]:
         yield Violation(("overlap", "ep"), "the model has no shared expert to hide under", "ep: true (another batch), or false")
     if overlap.ep and layout.ep == 1:
         yield Violation(("overlap", "ep"), "ep is 1: there is nothing to hide", "ep: false, or layout.ep of at least 2")
-    if config.pipeline.hides_experts and layout.ep > 1 and not overlap.ep:
+    if row.hides_experts and layout.ep > 1 and not overlap.ep:
         what = f"{config.schedule} hides the all-to-alls under the other batch, and overlap.ep is false"
         yield Violation(("overlap", "ep"), what, "ep: true, or another schedule")
+    if virtual > 1 and not row.interleaved and not (row.folded and virtual == 2):
+        what = f"virtual {virtual}, and {config.schedule} runs one chunk per stage"
+        yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
+    yield from (Violation(*one) for one in row.requires(config))
 
 
 def invalid_overlaps(config: ParallelConfig) -> list[Violation]:

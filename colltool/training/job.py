@@ -114,7 +114,6 @@ class Job:
         again.result()
 
     def where(self, path: KeyPath) -> str:
-        """``file:line:column`` of a key path."""
         return self.reading.source.where(path)
 
     def plain_calls(self, config: ParallelConfig) -> tuple[PlainCall, ...]:
@@ -139,16 +138,10 @@ class Job:
 
 
 def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "overrides") -> Job:
-    """A validated job.
+    """A validated job: a file, else the name of a shipped job; or a mapping of what a file would hold.
 
-    Args:
-    job: a file, else the name of a shipped job; or a mapping of what a file would hold.
-    overrides: ``KEY=VALUE`` as for ``--set``, such as ``layout.tp=4``, a later one wins; or a mapping of values by key.
-    argument: that gave them, for errors.
-
-    Raises:
-    ManyErrors: everything wrong with the content, in the order of the file, then the overrides.
-    ColltoolError: no such job, an unreadable file, not YAML.
+    ``overrides`` are ``KEY=VALUE`` as for ``--set``, such as ``layout.tp=4``, a later one wins, or a mapping of values by key;
+    ``argument`` gave them, for errors. ManyErrors has everything wrong with the content, in the order of the file.
     """
     short = SHORT._replace(argument=argument)
     if isinstance(job, Mapping):
@@ -195,7 +188,6 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
 
 
 def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """The file of a job, and its name in errors."""
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
@@ -216,7 +208,6 @@ def _part(
     reading: Reading[JobFile], folder: Path, failed: list[str], key: str, value: str | F | None, *,
     load: Callable[[str, Path], F], made: Callable[..., Any],
 ) -> Any:  # fmt: skip
-    """From its mapping, or from the file that its name means."""
     if value is None or not isinstance(value, str):
         return value and made(value)
     try:

@@ -17,7 +17,7 @@ from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job, PlainCall, find_job, load_job
 from colltool.training.memory import Memory, cures, memory
-from colltool.training.model import Accelerator, accelerator_of, stack_of
+from colltool.training.model import accelerator_of, stack_of
 from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
 
@@ -32,16 +32,12 @@ class JobList(Result):
 
 
 class SentBy(NamedTuple):
-    """A collective and the pipeline stages that send it."""
-
     stages: tuple[int, ...]
     call: Call
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobShown(Result):
-    """What a job computes, sends and keeps on some ranks."""
-
     subject: ClassVar[str] = "job"
     job: Job
     setup: ParallelConfig
@@ -54,8 +50,6 @@ class JobShown(Result):
 
 
 class JobWarning(NamedTuple):
-    """Something allowed that is probably not meant."""
-
     where: str
     what: str
     why: str
@@ -132,7 +126,11 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     theirs = accelerator_of(read_device(name, Path()), name) if name in shipped else None
     if job.device_from == "job":
         assert own is not None
-        if not _same_chip(own, name, theirs):
+        # the same chip, maybe with other memory, as H200 is H100; a device of the job's own counts by its generation
+        unknown, same = own.name not in shipped, own.name == name
+        if not same and theirs is not None and own.generation == theirs.generation:
+            same = unknown or own.peak_flops("bf16") == theirs.peak_flops("bf16")
+        if not (same or (unknown and theirs is None)):
             there = given("overrides", [f"device={own.name if own.name in shipped else 'null'}"])
             fix = f"device: {name}, or leave it out; {there} where the fabric has other devices"
             job.refuse([Violation(("device",), f"the job asks for {own.name}, but {fabric.name} has {name}", fix)])
@@ -161,14 +159,6 @@ def computing(job: Job, fabric: Fabric | None = None) -> Job:
     where = "" if fabric is None else f", and {fabric.name} names none either"
     fix = f"device: h100 in the job{'' if fabric is None else ' or the fabric'}, or compute: {{...}}"
     raise ColltoolError(f"nothing says how fast {job.name} computes: no 'device'{where}", where=job.where(()), fix=fix)
-
-
-def _same_chip(own: Accelerator, name: str, theirs: Accelerator | None) -> bool:
-    """The same chip, maybe with other memory, as H200 is H100; a device of the job's own counts by its generation."""
-    unknown = own.name not in preset_names("devices")
-    if theirs is None or own.name == name:
-        return own.name == name or unknown
-    return own.generation == theirs.generation and (unknown or own.peak_flops("bf16") == theirs.peak_flops("bf16"))
 
 
 def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:

@@ -76,8 +76,6 @@ class Ties(NamedTuple):
 
 
 class OwnLayout(NamedTuple):
-    """The layout of the job's file: its figures, or why it cannot run on these ranks."""
-
     searched: PricedLayout | None
     fits: bool | None
     why: str
@@ -138,17 +136,10 @@ class Figures(NamedTuple):
 
 def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None = None, *, top: int | None = None,
            readings: Readings | None = None, watch: Watch | None = None) -> LayoutSearch:  # fmt: skip
-    """Every layout of a job that fills the ranks and fits the memory, priced on a fabric.
+    """Every layout of a job that fills the ranks and fits the memory, priced on a fabric; the ``top`` best of them, or all.
 
-    Args:
-    job: its model, batch, sequence, precision, device, stack, overlap and order stay.
-    ranks: when None those of the job's layout, or all of the fabric where its dp is auto.
-    keep: what every layout has, such as ``{"tp": 8}``.
-    top: how many to return; all when None.
-    watch: called with how many sizes of how many are done.
-
-    Raises:
-    ColltoolError: a job or constraint that cannot be searched, too many ranks or layouts, or none that fits and why.
+    Model, batch, sequence, precision, device, stack, overlap and order of the job stay, and what is in ``keep``, such as
+    ``{"tp": 8}``. ``watch`` is called with how many sizes of how many are done. ColltoolError where nothing fits, and why.
     """
     kept, job = constraints_of(keep), on_fabric(job, fabric)
     model, shape = _searchable(job)
@@ -201,7 +192,8 @@ class _PricedLayouts:
     def take(self, frame: Frame, space: Space) -> None:
         """ZeRO-2 sends what ZeRO-1 sends, so they share a price; one that does not sit on the fabric has none."""
         steps: dict[tuple[object, ...], tuple[float, float] | None] = {}
-        for config in space.variants(frame.setup):
+        setup, plain = frame
+        for config in space.variants(setup):
             self.held += 1
             assert config.device is not None
             self.capacity, size = config.device.memory_bytes, memory(config, every_stage=False).bytes
@@ -214,7 +206,7 @@ class _PricedLayouts:
             sent = row.optimizer, row.weights, row.grouped, config.recompute
             if sent not in steps:
                 try:
-                    found = step_time(config, self.costs, frame.plain)
+                    found = step_time(config, self.costs, plain)
                     steps[sent] = found.step_s, found.control_s
                 except ColltoolError as error:
                     self.unseated, steps[sent] = error, None
@@ -223,7 +215,6 @@ class _PricedLayouts:
 
 
 def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
-    """Refuses a job without a shape, or with times that hold for one layout alone."""
     draft = job.draft
     if draft.model is None or draft.model.shape is None:
         what = f"{job.name} has no model" if draft.model is None else f"{draft.model.name} has no shape"

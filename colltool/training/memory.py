@@ -22,7 +22,6 @@ from colltool.training.strategies import InFlight, default_schedule
 
 OPTIMIZER_BYTES = 12  # a parameter: fp32 master weight and Adam's two moments (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
 LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote, where no stack says otherwise
-GATHERED_LAYERS = 2  # of FSDP: the one that computes, and the one that is fetched
 
 
 class MemoryPart(NamedTuple):
@@ -86,16 +85,16 @@ def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool) ->
     Full recomputation keeps only a layer's input, 2 s b h, a t-th of it with sequence parallelism. Selective recomputation and
     fused attention keep all but the scores.
     """
-    read, flash = layer_operations(shape, cut_of(config), experts=experts), config.stack is None or config.stack.flash
+    cut, flash = cut_of(config), config.stack is None or config.stack.flash
+    read = layer_operations(shape, cut, experts=experts)
     whole = sum(one.stored for one in read)
     scores = 0.0 if flash else SCORE_BYTES * sum(one.scores for one in read)
     if config.again.layers:
-        return config.precision.activation_bytes * config.tokens_outside * shape.hidden, whole + scores
+        return cut.width * cut.outside * shape.hidden, whole + scores
     return whole + (0.0 if config.again.core else scores), whole + scores
 
 
 def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Most micro-batches whose activations a stage keeps at once."""
     m, p = config.micro_batches, config.layout.pp
     return 1.0 if p == 1 else float(config.pipeline.in_flight(InFlight(m, p, config.layout.virtual, p - stage.number)))
 
@@ -131,12 +130,10 @@ def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
     weights, grads = config.precision.param_bytes, config.shard.grad_bytes
     if not config.shard.reshard:
         return (layer * stage.layers + ends) * (weights + grads)
-    return (layer * (GATHERED_LAYERS - 1) + max(layer, ends)) * weights + max(layer, ends) * grads
+    return (layer + max(layer, ends)) * weights + max(layer, ends) * grads
 
 
 class Cure(NamedTuple):
-    """Values with which a job fits, as ``--set`` takes them."""
-
     values: dict[str, object]
     memory: Memory
     setup: ParallelConfig
@@ -154,7 +151,6 @@ Changed = Iterator[tuple[dict[str, object], ParallelConfig]]
 
 
 def candidates(config: ParallelConfig) -> Changed:
-    """Changes that save memory, the cheapest in time first."""
     layout, shard = config.layout, config.shard
     spread, apart = config._replace(layout=layout._replace(sp=True)), {"layout.sp": True} | expert_width(config, layout.etp)
     plain = layout.tp > 1 and not layout.sp

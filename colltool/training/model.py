@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.training.files import BYTES
-
-if TYPE_CHECKING:
-    from colltool.training.files import DeviceFile, ModelFile, StackFile
+from colltool.training.files import BYTES, DeviceFile, ModelFile, StackFile
 
 EIGHT_BITS = ("fp8", "int8", "fp4")
 
@@ -53,7 +50,6 @@ class Shape(NamedTuple):
 
     @property
     def norm(self) -> int:
-        """Parameters of a norm."""
         return self.hidden * (2 if self.bias else 1)
 
     def keys(self, sequence: int) -> float:
@@ -93,7 +89,6 @@ class LayerParameters(NamedTuple):
     experts: float = 0.0
 
     def on(self, tp: int = 1, ep: int = 1, etp: int = 1) -> tuple[float, float]:
-        """Dense and expert parameters of one rank."""
         return self.split / tp + self.whole, self.experts / (ep * etp)
 
 
@@ -120,20 +115,20 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
     return LayerParameters(split + shared, whole + h * moe.experts, moe.experts * ffn_parameters(shape, moe.ffn))
 
 
-def embedding_parameters(shape: Shape) -> LayerParameters:
-    return LayerParameters(float(shape.vocab * shape.hidden), float(shape.positions * shape.hidden))
-
-
-def head_parameters(shape: Shape) -> LayerParameters:
-    """With the norm before it; a tied head is counted with the embedding."""
-    return LayerParameters(0.0 if shape.tied else float(shape.vocab * shape.hidden), float(shape.norm))
+def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = True) -> float:
+    """Parameters of embedding and head, with the norm before it; without the embedding a tied head is a copy of its own."""
+    table = shape.vocab * shape.hidden / tp
+    total = table + shape.positions * shape.hidden if embedding else 0.0
+    if head:
+        total += (0.0 if shape.tied else table) + shape.norm
+        total += table if shape.tied and not embedding else 0.0
+    return total
 
 
 def parameters(model: TransformerModel) -> float:
     shape = model.shape
     assert shape is not None
-    total = sum(embedding_parameters(shape)) + sum(head_parameters(shape))
-    total += model.dense_layers * sum(layer_parameters(shape, experts=False))
+    total = ends_of(shape) + model.dense_layers * sum(layer_parameters(shape, experts=False))
     return total + model.moe_layers * sum(layer_parameters(shape, experts=True))
 
 
@@ -207,7 +202,6 @@ class Stack(NamedTuple):
     slowed: float = 0.0
 
     def gemm_share(self, precision: str, generation: str) -> float:
-        """The share of peak that a large GEMM reaches."""
         table = dict(self.gemm).get(precision)
         if table is None:
             known = ", ".join(name for name, _ in self.gemm)

@@ -32,7 +32,7 @@ class LayerCut(NamedTuple):
 
     @property
     def outside(self) -> float:
-        """Tokens of a rank outside tensor parallel regions."""
+        """Tokens of a rank outside tensor parallel regions: T / t with sequence parallelism."""
         return self.tokens / self.tp if self.sp else self.tokens
 
 

@@ -41,7 +41,6 @@ class PricedCall(NamedTuple):
 
     @property
     def back(self) -> bool:
-        """In the backward pass, recomputation included."""
         return self.call.phase in ("backward", "again")
 
 
@@ -286,6 +285,15 @@ def is_compressed(given: Compression, call: Call) -> bool:
     return call.dimension == given.on
 
 
+def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
+    """As it is sent: compressed where the job asks for that."""
+    if config.compression is None or not is_compressed(config.compression, call):
+        return PricedCall(call, cost, cost.each_s)
+    fewer = times_fewer(config)
+    small_s, _ = compressed(cost.each_s, fewer, config.compression.overhead_s, fixed_s=cost.latency_s)
+    return PricedCall(call, cost.scaled(1 / fewer), small_s)
+
+
 def compressed(collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0) -> tuple[float, float]:
     """t' = fixed + (t - fixed)/r + overhead, and the overhead above which it does not pay.
 
@@ -309,8 +317,6 @@ def break_even_extra_steps(compute_s: float, before_s: float, after_s: float) ->
 
 
 class GradientCompression(NamedTuple):
-    """A job's compression, priced."""
-
     given: Compression
     ratio: float  # of 4-byte elements
     times_fewer: float  # for the element width that is sent

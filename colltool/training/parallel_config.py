@@ -12,20 +12,8 @@ from math import prod
 from typing import NamedTuple
 
 from colltool.training.files import BYTES, ContextMode, Recompute, Schedule, ShardMode
-from colltool.training.model import (
-    Accelerator,
-    Moe,
-    Shape,
-    Stack,
-    TransformerModel,
-    embedding_parameters,
-    head_parameters,
-    layer_parameters,
-)
+from colltool.training.model import Accelerator, Moe, Shape, Stack, TransformerModel, ends_of, layer_parameters
 from colltool.training.strategies import RECOMPUTATIONS, SCHEDULES, SHARDINGS, PipelineSchedule, Recomputation, Sharding
-
-MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
-DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
 
 Axes = tuple[tuple[int, int], ...]
 
@@ -41,7 +29,6 @@ class RankGroup(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """The distance of neighbours on the innermost axis."""
         return self.axes[0][1] if self.axes else 1
 
     @property
@@ -75,14 +62,11 @@ class ParallelLayout(NamedTuple):
         """Replicas of an expert: D t c / (e t_e)."""
         return self.ranks // (self.pp * self.ep * self.etp)
 
-    @property
-    def dense_sizes(self) -> dict[str, int]:
+    def sizes(self, *, experts: bool = False) -> dict[str, int]:
+        """Of the experts: tp is that of an expert, dp its replicas."""
+        if experts:
+            return {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.expert_dp, "pp": self.pp}
         return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}
-
-    @property
-    def expert_sizes(self) -> dict[str, int]:
-        """tp is that of an expert, dp its replicas."""
-        return {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": self.expert_dp, "pp": self.pp}
 
     def group(self, *names: str, experts: bool = False) -> RankGroup:
         """Over one dimension or several: ``group("cp", "dp")`` sums gradients."""
@@ -92,7 +76,7 @@ class ParallelLayout(NamedTuple):
 @lru_cache(maxsize=65536)
 def _group(layout: ParallelLayout, names: tuple[str, ...], experts: bool) -> RankGroup:
     """Cached, as a search asks for the same groups again and again."""
-    return group_over(layout.expert_sizes if experts else layout.dense_sizes, layout.order, names)
+    return group_over(layout.sizes(experts=experts), layout.order, names)
 
 
 def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
@@ -193,8 +177,6 @@ class GivenTimes(NamedTuple):
 
 
 class ParallelConfig(NamedTuple):
-    """A training step on a number of ranks."""
-
     layout: ParallelLayout
     model: TransformerModel | None = None  # None: plain calls, or given times of a whole step
     sequence: int = 1
@@ -248,20 +230,9 @@ class ParallelConfig(NamedTuple):
         return self.micro_batch * self.sequence / self.layout.cp
 
     @property
-    def tokens_outside(self) -> float:
-        """Tokens of a rank outside tensor parallel regions: T / t with sequence parallelism."""
-        return self.tokens / self.layout.tp if self.layout.sp else self.tokens
-
-    @property
     def gradient_ranks(self) -> int:
         """D c: ranks that sum a gradient."""
         return self.layout.dp * self.layout.cp
-
-    def bucket_bytes(self, grad_bytes: float, ranks: int) -> float:
-        """Of gradients: as given, else the default of the mode's library."""
-        if self.shard.bucket is not None:
-            return self.shard.bucket
-        return max(MEGATRON_BUCKET, 1e6 * ranks) * grad_bytes if self.shard.row.optimizer else DDP_BUCKET
 
 
 class PipelineStage(NamedTuple):
@@ -337,16 +308,8 @@ def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParamet
 
 def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> float:
     """Of embedding and head; with p > 1 the last stage has its own copy of a tied head."""
-    shape, tp = config.shape, config.layout.tp
-    if shape is None:
-        return 0.0
-    embedding = embedding_parameters(shape)
-    total = embedding.on(tp)[0] if stage.embedding else 0.0
-    if stage.head:
-        total += head_parameters(shape).on(tp)[0]
-        if shape.tied and not stage.embedding:
-            total += embedding.split / tp
-    return total
+    shape = config.shape
+    return ends_of(shape, config.layout.tp, embedding=stage.embedding, head=stage.head) if shape is not None else 0.0
 
 
 def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:

@@ -28,15 +28,7 @@ from colltool.training.memory import Memory, memory
 from colltool.training.operations import model_flops
 from colltool.training.overlap import GradientCompression, PricedCall, energy_J, gradient_compression
 from colltool.training.parallel_config import ParallelConfig, RankGroup, strides
-from colltool.training.step_time import (
-    StepCalibration,
-    StepPart,
-    TrainingStep,
-    calibrated,
-    job_assumptions,
-    step_assumptions,
-    step_time,
-)
+from colltool.training.step_time import StepCalibration, StepPart, TrainingStep, assumptions, calibrated, step_time
 
 if TYPE_CHECKING:
     from colltool.congestion.top_links import Flow
@@ -87,8 +79,6 @@ class TierUse(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """A training step on a fabric."""
-
     subject: ClassVar[str] = "plan"
     job: Job
     setup: ParallelConfig
@@ -142,7 +132,6 @@ class Plan(Result):
 
     @property
     def memory_bytes(self) -> float | None:
-        """Of the worst stage; None without a model."""
         return self.memory.bytes if self.memory is not None else None
 
     @property
@@ -173,14 +162,9 @@ class Plan(Result):
 
 
 def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, *, links: bool = False) -> Plan:
-    """A training step priced on a fabric.
+    """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of the fabric where dp is auto.
 
-    Args:
-    ranks: when None those of the job's layout, or all of the fabric where its dp is auto.
-    links: also find the busiest link of each kind.
-
-    Raises:
-    ColltoolError: more ranks than the fabric has, a layout that does not fill them, a group that does not sit on the fabric.
+    ``links`` finds the busiest link of each kind too. ColltoolError where a layout or a group does not sit on the fabric.
     """
     job = on_fabric(job, fabric)
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
@@ -212,7 +196,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         mfu=share,
         anchor=anchor,
         compression=gradient_compression(config, step, without),
-        grounds=(*job_assumptions(job, whole, fabric, readings), *step_assumptions(costs, step, energy=job.energy)),
+        grounds=tuple(assumptions(job, whole, costs, step)),
         links=_links(fabric, step, readings or Readings()) if links else None,
     )
 
@@ -229,7 +213,6 @@ def seated(job: Job, fabric: Fabric, ranks: int) -> None:
 
 
 def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
-    """Tokens a second, and MFU."""
     if config.model is None or not step_s:
         return None, None
     tokens = config.global_batch * config.sequence / step_s
@@ -344,7 +327,7 @@ def _loads(step: TrainingStep) -> list[_Load]:
 class _JobGroups:
     def __init__(self, step: TrainingStep) -> None:
         self.layout, self.stages = step.config.layout, len(step.stages)
-        self.stride = strides(self.layout.dense_sizes, self.layout.order)["pp"]
+        self.stride = strides(self.layout.sizes(), self.layout.order)["pp"]
         self.groups = cache(self._groups)
 
     def senders(self, call: Call, ran: PricedSchedule, stage: int, border: str) -> Iterator[tuple[Ranks, float]]:

@@ -28,12 +28,11 @@ WORDS: dict[str, dict[str, Any]] = {
 }
 NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
 
+Frame = tuple[ParallelConfig, tuple[PlainCall, ...]]
 Keep = Mapping[str, Any] | Iterable[str]  # KEY=VALUE each, a later one wins; or values by name
 
 
 class Constraints(NamedTuple):
-    """What every layout of a search has; None is searched."""
-
     tp: int | None = None
     sp: bool | None = None
     cp: int | None = None
@@ -101,13 +100,6 @@ class Sizes(NamedTuple):
     micro: int
 
 
-class Frame(NamedTuple):
-    """A layout before its sharding and recomputation, which do not decide whether it fits together."""
-
-    setup: ParallelConfig
-    plain: tuple[PlainCall, ...]
-
-
 class Space:
     def __init__(self, job: Job, model: TransformerModel, shape: Shape, ranks: int, kept: Constraints) -> None:
         self.job, self.model, self.shape, self.ranks, self.kept = job, model, shape, ranks, kept
@@ -132,14 +124,14 @@ class Space:
         return found
 
     def frame(self, sizes: Sizes) -> Frame | None:
-        """None where the sizes do not fit together."""
+        """Before sharding and recomputation, which do not decide whether a layout fits together; None where it does not."""
         config, found = self._setup(sizes), list[Violation]()
         on = config.compression.on if config.compression else "dp"
         if on != "dp" and getattr(config.layout, on) == 1:
             found = [Violation(("compression", "on"), f"{on} is 1: there is nothing to compress", "on: dp")]
         if not (found := found or constraint_violations(config)):
             try:
-                return Frame(config, self.job.plain_calls(config))
+                return config, self.job.plain_calls(config)
             except ColltoolError as error:
                 found = [Violation(("calls",), error.what, error.fix)]
         self.refuse(found[0])

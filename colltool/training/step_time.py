@@ -14,21 +14,11 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.training.calls import BORDERS, DIMENSIONS, GRADIENTS, OFTEN, ONCE, Call, Hiding, Rows, once_a_node, stage_calls
-from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, given_time, slice_of
+from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, slice_of
 from colltool.training.constraint_violations import Violation
 from colltool.training.job import Job, PlainCall
 from colltool.training.operations import Phase, StageTimes, optimizer_s, stage_times
-from colltool.training.overlap import (
-    OverlapModel,
-    PassBuckets,
-    PricedCall,
-    borders,
-    compressed,
-    is_compressed,
-    of_a_pass,
-    times_fewer,
-    under_all,
-)
+from colltool.training.overlap import OverlapModel, PassBuckets, PricedCall, borders, of_a_pass, priced, under_all
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard, pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
 
@@ -55,7 +45,6 @@ class StageStep:
 
     @property
     def bare(self) -> Pass:
-        """The pass with a free network."""
         times = self.compute.all
         return Pass(times.forward_s, times.backward_s + times.again_s, times.weight_s)
 
@@ -87,7 +76,6 @@ class TrainingStep(NamedTuple):
 
     @property
     def parts(self) -> tuple[StepPart, ...]:
-        """Their exposed seconds sum to ``step_s``."""
         paced, m = self.paced, self.config.micro_batches
         places = {name: place for place, name in enumerate(DIMENSIONS)}
         names = sorted({one.call.dimension for one in paced}, key=lambda name: places.get(name, len(places)))
@@ -120,8 +108,8 @@ def step_time(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[P
     fixed, share = (stack.fixed_s, stack.jitter * doublings) if stack is not None else (0.0, 0.0)
     still = pipeline + max(one.borders_s for one in stages) + last.tail_s + fixed
     free = bare + max(one.optimizer_s for one in stages) + fixed
-    return TrainingStep(config, (1 + share) * still, (1 + share) * free, stages, slowest, last,
-                        pipeline_s=pipeline, fixed_s=fixed, jitter=share / (1 + share))  # fmt: skip
+    step_s, control_s, wait = (1 + share) * still, (1 + share) * free, share / (1 + share)
+    return TrainingStep(config, step_s, control_s, stages, slowest, last, pipeline_s=pipeline, fixed_s=fixed, jitter=wait)
 
 
 def views(config: ParallelConfig) -> tuple[ParallelConfig, ParallelConfig, ParallelConfig]:
@@ -170,16 +158,9 @@ def stage_step(config: ParallelConfig, seen: tuple[ParallelConfig, ParallelConfi
         once += buckets.exposed(passes * (pass_s - taken), over)
     once += [*under_all(behind.free, compute.total_s * m, over), *behind.bare]
     slowed = sum(one.hidden_s for one in (*held, *once)) * config.overlap.sm_share if config.overlap.sm_share else 0.0
-    return StageStep(
-        stage=stage,
-        compute=times,
-        passed=passed,
-        sent=(*held, *between, *once),
-        borders_s=sum(one.exposed_s for one in between),
-        once_s=sum(one.exposed_s for one in once),
-        optimizer_s=behind.optimizer_s,
-        slowed_s=slowed,
-    )
+    borders_s, once_s = (sum(one.exposed_s for one in some) for some in (between, once))
+    sent, optimizer = (*held, *between, *once), behind.optimizer_s
+    return StageStep(stage, times, passed, sent, borders_s, once_s, optimizer_s=optimizer, slowed_s=slowed)
 
 
 def _micro_batch(
@@ -195,8 +176,6 @@ def _micro_batch(
 
 
 class PerStep(NamedTuple):
-    """What a stage does once a step."""
-
     back: PassBuckets  # under the last backward pass
     front: PassBuckets  # under the first forward pass
     free: tuple[PricedCall, ...]  # under all compute
@@ -218,8 +197,9 @@ def _behind(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostC
     )
 
 
-def _sent(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache, rows: Rows, *,
-          once: bool = False) -> list[PricedCall]:  # fmt: skip
+def _sent(
+    config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache, rows: Rows, *, once: bool = False
+) -> list[PricedCall]:
     """The calls of a stage with their prices: of every micro-batch, or ``once`` a step."""
     found = []
     for call in (call for call in stage_calls(config, stage, rows) if (call.per == "step") is once):
@@ -228,21 +208,16 @@ def _sent(config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCac
             cost = cost.scaled(once_a_node(config, cost.per_domain))
         if call.skew != 1:
             cost = cost.scaled(call.skew)._replace(energy_J=cost.energy_J)  # others send less
-        found.append(_shrunk(call, cost, config))
+        found.append(priced(call, cost, config))
     return found
-
-
-def _shrunk(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
-    if config.compression is None or not is_compressed(config.compression, call):
-        return PricedCall(call, cost, cost.each_s)
-    fewer = times_fewer(config)
-    small_s, _ = compressed(cost.each_s, fewer, config.compression.overhead_s, fixed_s=cost.latency_s)
-    return PricedCall(call, cost.scaled(1 / fewer), small_s)
 
 
 def _plain(one: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
     """Gradients and weights of dp hide as buckets do, stage messages under all compute; anything else is exposed."""
-    cost = costs.of(one.primitive, one.group, one.bytes, one.dimension) if one.time_s is None else given_time(one.time_s)
+    if one.time_s is None:
+        cost = costs.of(one.primitive, one.group, one.bytes, one.dimension)
+    else:
+        cost = CollectiveCost("given", "", 0.0, one.time_s, (), ())
     hides: Hiding = "nothing"
     phase: Phase = "update"
     if one.dimension == "dp" and config.overlap.dp:
@@ -251,7 +226,7 @@ def _plain(one: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -
         hides = "steady pipeline"
     call = Call(one.dimension, one.primitive, one.group, one.bytes, "step", phase, source="the job's calls", each=one.calls,
                 hides=hides, calls=one.calls)  # fmt: skip
-    return _shrunk(call, cost, config)
+    return priced(call, cost, config)
 
 
 class StepCalibration(NamedTuple):
@@ -300,9 +275,10 @@ def _root(off: Callable[[float], float], guess: float, close: float) -> float:
     return at
 
 
-def job_assumptions(job: Job, fabric: Fabric, cut: Fabric, readings: Readings | None) -> Iterator[str]:
-    """Readings, the fabric's device, the slice of it (``cut``), and what the job does not count."""
-    if readings is not None and readings != Readings():
+def assumptions(job: Job, fabric: Fabric, costs: CollectiveCostCache, step: TrainingStep) -> Iterator[str]:
+    """Readings, the slice of the fabric that was priced, its device, what the job does not count, and what the step rests on."""
+    readings, cut = costs.readings, costs.fabric
+    if readings != Readings():
         yield f"readings: {readings.spoken()}"
     if (part := slice_of(fabric, cut)) is not None:
         tier, shape = part
@@ -316,9 +292,10 @@ def job_assumptions(job: Job, fabric: Fabric, cut: Fabric, readings: Readings | 
         yield f"computes on {device.name}, the job's: {fabric.name} names no device"
     for one in job.draft.model.left_out if job.draft.model is not None else ():
         yield f"not counted: {one}"
+    yield from _step_assumptions(costs, step, energy=job.energy)
 
 
-def step_assumptions(costs: CollectiveCostCache, step: TrainingStep, *, energy: bool) -> Iterator[str]:
+def _step_assumptions(costs: CollectiveCostCache, step: TrainingStep, *, energy: bool) -> Iterator[str]:
     """The stack, who picked the algorithms, launches, strides that were rounded, tiers without energy."""
     config, fabric, sent = step.config, costs.fabric, [one for stage in step.stages for one in stage.sent]
     stack, device, times = config.stack, config.device, config.compute

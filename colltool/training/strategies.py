@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 from colltool.training.files import Recompute, Schedule, ShardMode
 
@@ -11,17 +11,12 @@ if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-R = TypeVar("R", bound=_Named)
+R = TypeVar("R", "Sharding", "Recomputation", "PipelineSchedule")
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
     """Rows by name; TypeError unless they are the names of a Literal of the schema."""
-    found = {row.name: row for row in rows}
+    found: dict[str, R] = {row.name: row for row in rows}
     if differ := set(get_args(names)) ^ set(found):
         raise TypeError(f"{', '.join(sorted(differ))}: named in the schema or in the rows alone")
     return found

@@ -13,7 +13,7 @@ from cli.conftest import run
 import colltool
 from colltool.analysis.report import Assumptions, Report, ReportEntry
 from colltool.api.arguments import command_line
-from colltool.api.report_sections import counts_of, few
+from colltool.api.report import counts_of, few
 from colltool.base.errors import ColltoolError
 from colltool.render.dispatch import document
 

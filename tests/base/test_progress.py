@@ -38,7 +38,7 @@ def test_work_that_is_given_up_is_told_again() -> None:
 
 
 def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colltool.api import fabrics as columns
+    from colltool.api import values as columns
 
     loads: list[object] = []
     load = columns.load_fabric
@@ -54,7 +54,7 @@ def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(monkeypatch: pytest
 
 
 def test_columns_are_bounded_and_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colltool.api import fabrics as columns
+    from colltool.api import values as columns
 
     with pytest.raises(ColltoolError, match="9600 columns, more than 1000"):
         colltool.compare("star512", "ar", sizes=["1MB"], vary=["star.alpha=1us:9us:96", "star.bandwidth=1GB/s:9GB/s:100"])

@@ -18,8 +18,8 @@ from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Series
 from colltool.nccl.model import estimates, switch_points
+from colltool.nccl.nccl_choice import hardware_on
 from colltool.nccl.rules import SPOKEN, protocol_of
-from colltool.nccl.topology_inputs import hardware_on
 
 ALL, LARGE = by_steps(1024, 2**32, 2), by_steps(2**25, 2**33, 2)
 ANY = tuple(SPOKEN)

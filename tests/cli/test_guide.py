@@ -93,7 +93,7 @@ def test_a_file_that_is_shown_keeps_its_name() -> None:
 
 
 def test_completion_knows_the_topics() -> None:
-    from colltool.cli.completion import words
+    from colltool.cli.values import words
 
     assert words(guides.TOPICS)("m") == ["model", "measurements"]
 

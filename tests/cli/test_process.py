@@ -407,7 +407,7 @@ def example_lines(text: str) -> Iterator[str]:
 
 
 def test_completion_callbacks() -> None:
-    from colltool.cli.completion import complete_fabric, complete_primitive
+    from colltool.cli.values import complete_fabric, complete_primitive
     from colltool.fabric.load import shipped_fabrics
 
     assert complete_fabric("") == shipped_fabrics()

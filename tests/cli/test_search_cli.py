@@ -13,7 +13,7 @@ import pytest
 
 import colltool
 from colltool.cli import output
-from colltool.cli.completion import complete_keep
+from colltool.cli.values import complete_keep
 from colltool.training.strategies import RECOMPUTATIONS
 
 TEXT = """\

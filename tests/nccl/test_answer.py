@@ -11,7 +11,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.nccl.model import switch_points
-from colltool.nccl.topology_inputs import hardware_on
+from colltool.nccl.nccl_choice import hardware_on
 
 
 @pytest.mark.parametrize(

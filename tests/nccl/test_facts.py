@@ -13,8 +13,8 @@ from colltool.estimate.price import price
 from colltool.fabric.load import load_fabric
 from colltool.nccl.hardware import Graph
 from colltool.nccl.model import estimates, pick
+from colltool.nccl.nccl_choice import hardware_on
 from colltool.nccl.rules import spec_of
-from colltool.nccl.topology_inputs import hardware_on
 from tests.nccl_machines import cluster, machine
 
 

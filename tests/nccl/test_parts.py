@@ -10,7 +10,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
 from colltool.nccl.model import estimates, pick
-from colltool.nccl.topology_inputs import hardware_on
+from colltool.nccl.nccl_choice import hardware_on
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def every_setup(job: dict[str, Any], ranks: int = RANKS, **keep: Any) -> list[Pa
     assert loaded.draft.model.shape is not None
     space = Space(loaded, loaded.draft.model, loaded.draft.model.shape, ranks, Constraints(**keep))
     frames = filter(None, map(space.frame, space.sizes()))
-    return [setup for frame in frames for setup in space.variants(frame.setup)]
+    return [setup for frame, _ in frames for setup in space.variants(frame)]
 
 
 def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], ParallelConfig]:

@@ -16,9 +16,9 @@ from colltool.render.dispatch import blocks
 from colltool.render.drawing import fabric_svg
 from colltool.render.markup import bare
 from colltool.render.plot import Letters, need_matplotlib, page_svg
-from colltool.render.summary import headlines, report_title
 from colltool.render.text import fitting
 from colltool.render.view import described
+from colltool.render.views.report import headlines, report_title
 from colltool.render.views.sweep import changes
 
 if TYPE_CHECKING:

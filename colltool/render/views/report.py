@@ -1,26 +1,40 @@
-"""``report``: the conclusions and commands of its exhibits; and the provenance of a fabric's numbers."""
+"""``report``: its title, the conclusions and commands of its exhibits; and the provenance of a fabric's numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
+from colltool.analysis.compare import Comparison
+from colltool.analysis.jobs import Plans
+from colltool.analysis.report import Assumptions, Report
 from colltool.base.errors import either, said
-from colltool.base.formatting import format_bit_energy, format_bytes, format_length, whole_bytes
+from colltool.base.formatting import (
+    format_bit_energy,
+    format_bytes,
+    format_length,
+    format_rate,
+    format_time,
+    title_size,
+    whole_bytes,
+)
 from colltool.base.primitives import Primitive
+from colltool.diagnosis.results import Diagnosis
+from colltool.estimate.results import Breakdown
 from colltool.fabric.library import Efficiency
-from colltool.fabric.variants import Provenance
 from colltool.render.blocks import Block, Headline, Lines, Table, label
 from colltool.render.dispatch import document, summary
-from colltool.render.page import report_page
-from colltool.render.summary import headlines, report_title
-from colltool.render.view import Document, View, set_field
+from colltool.render.view import Document, View, listed, set_field
+from colltool.render.views.compare import verdict as compared
+from colltool.render.views.doctor import diagnosed, traced
 from colltool.render.views.fabric_parts import reached_text
+from colltool.render.views.plan import answer as planned
+from colltool.render.views.plan_compare import verdict as planned_on
 from colltool.render.views.sweep import quantity
+from colltool.traces.results import TraceComparison
+from colltool.training.plan import Plan
 
 _MOST_LINES = 12
-UNSAID = "the file does not say"
 _SHOWN: dict[str, Callable[[float], str]] = {
     "cable": format_length,
     "energy": format_bit_energy,
@@ -29,65 +43,88 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 }
 
 
+def report_title(result: Report) -> str:
+    name, (first, *others) = result.fabrics[0].name, result.titles
+    own = name if first == name or not others else f"{name} with {first.removeprefix(name).strip()}"
+    against = f" against {', '.join(others)}" if others else ""
+    return f"{own}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
+
+
+def headlines(result: Report) -> Iterator[str]:
+    """The conclusions in a sentence or two each, those of a job first."""
+    for section in sorted(result.sections, key=lambda one: one.key != "job"):
+        for one in section.exhibits:
+            yield from _HEADLINES.get(type(one.result), lambda _: ())(one.result)
+
+
+def _closely(result: Breakdown) -> Iterator[str]:
+    price, row = result.price, result.price.best
+    asked = f"{price.primitive.spoken} of {title_size(float(price.bytes))} on {price.group.spoken}"
+    rate = format_rate(float(row.busbw_Bps))
+    yield f"{asked} takes {format_time(float(row.total_s))}, {rate} busbw, by {row.title}, bound by {row.bound}"
+
+
+_HEADLINES: dict[type, Callable[[Any], Iterable[str]]] = {
+    Breakdown: _closely,
+    Comparison: compared,
+    Plan: lambda result: (planned(result),),
+    Plans: lambda result: (f"{result.plans[0].job.name}, {line}" for line in planned_on(result)),
+    Diagnosis: lambda result: (f"benchmarks: {diagnosed(result)}",),
+    TraceComparison: lambda result: (f"the job that was traced: {traced(result)}",),
+}
+
+
 def _blocks(result: Report) -> list[Block]:
     first, *others = (*headlines(result), report_title(result))
-    out: list[Block] = [Headline(first), *([Lines("in short", tuple(others), first=_MOST_LINES)] if others else [])]
-    out.append(Lines(f"its pictures and tables on one page: {said(either(shell='-o report.html', python='to_html()'))}", ()))
+    written = said(either(shell="-o report.html", python="to_html()"))
+    out: list[Block] = [Headline(first), *listed("in short", others, first=_MOST_LINES)]
+    out.append(Lines(f"its pictures and tables on one page: {written}", ()))
     for section in result.sections:
         lines = [line for one in section.exhibits for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))]
         out.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
     return out
 
 
-def _told(one: ReportEntry) -> str:
-    return summary(one.result).replace("\n", "; ")
-
-
-class _ExhibitLine(NamedTuple):
-    section: ReportSection
-    exhibit: ReportEntry
-
-
 _EXHIBITS = (
-    label("section", "section", get=lambda line: line.section.title),
-    label("title", "title", get=lambda line: line.exhibit.title),
-    label("summary", "what follows", get=lambda line: _told(line.exhibit)),
-    label("commands", "command", get=lambda line: " && ".join(line.exhibit.commands)),
+    label("section", "section", get=lambda line: line[0].title),
+    label("title", "title", get=lambda line: line[1].title),
+    label("summary", "what follows", get=lambda line: summary(line[1].result).replace("\n", "; ")),
+    label("commands", "command", get=lambda line: " && ".join(line[1].commands)),
 )
 
 
 def _table(result: Report) -> Table:
-    return Table(_EXHIBITS, tuple(_ExhibitLine(section, one) for section in result.sections for one in section.exhibits))
+    return Table(_EXHIBITS, tuple((section, one) for section in result.sections for one in section.exhibits))
 
 
 def _document(result: Report) -> Document:
-    return {
-        "fabrics": [{"fabric": one.name} | set_field(one.overrides) for one in result.fabrics],
-        "ranks": result.ranks,
-        "bytes": whole_bytes(result.bytes),
-        "verdict": list(headlines(result)),
-        "sections": [
-            {
-                "section": section.key,
-                "title": section.title,
-                "exhibits": [
-                    {"title": one.title, "summary": _told(one), "commands": list(one.commands), "result": document(one.result)}
-                    for one in section.exhibits
-                ],
-            }
-            for section in result.sections
-        ],
-    }
+    sections = []
+    for section in result.sections:
+        exhibits = [
+            {"title": one.title, "summary": summary(one.result).replace("\n", "; "), "commands": list(one.commands)}
+            | {"result": document(one.result)}
+            for one in section.exhibits
+        ]
+        sections.append({"section": section.key, "title": section.title, "exhibits": exhibits})
+    fabrics = [{"fabric": one.name} | set_field(one.overrides) for one in result.fabrics]
+    asked = {"fabrics": fabrics, "ranks": result.ranks, "bytes": whole_bytes(result.bytes)}
+    return asked | {"verdict": list(headlines(result)), "sections": sections}
 
 
 def _summary(result: Report) -> str:
     return "\n".join((report_title(result), *headlines(result)))
 
 
+def _page(result: Report) -> str:
+    from colltool.render.page import report_page  # it has the title and headlines of this module
+
+    return report_page(result)
+
+
 _STATED = (
     label("key", "number"),
     label("value", "value", get=lambda one: _value(one.key, one.value)),
-    label("source", "source", get=lambda one: one.source or UNSAID),
+    label("source", "source", get=lambda one: one.source or "the file does not say"),
 )
 
 
@@ -107,27 +144,24 @@ def _value(key: str, value: Any) -> str:
 
 
 def _assumed_blocks(result: Assumptions) -> list[Block]:
-    return [_assumed_table(result, f"{result.fabric.name}: numbers of its file, and where they come from"), *_readings(result)]
-
-
-def _assumed_table(result: Assumptions, title: str = "") -> Table:
-    return Table(_STATED, result.stated, None, title)
-
-
-def _readings(result: Assumptions) -> Iterator[Block]:
     told = [f"library={result.library}"] if result.library else []
     told += [f"{name}={value}" for name, value in result.readings._asdict().items()]
-    yield Lines("how the model was read", (", ".join(told), "colltool guide model says what each does"))
+    title = f"{result.fabric.name}: numbers of its file, and where they come from"
+    read = (", ".join(told), "colltool guide model says what each does")
+    return [_assumed_table(result)._replace(title=title), Lines("how the model was read", read)]
+
+
+def _assumed_table(result: Assumptions) -> Table:
+    return Table(_STATED, result.stated)
 
 
 def _assumed_document(result: Assumptions) -> Document:
-    rows = [{"key": one.key, "value": _plain(one), "source": one.source or None} for one in result.stated]
-    stated = {"stated": rows, "library": result.library or None, "model": result.readings.echo()}
-    return {"fabric": result.fabric.name} | set_field(result.fabric.overrides) | stated
-
-
-def _plain(one: Provenance) -> Any:
-    return one.value if isinstance(one.value, float | int | bool | str) else _value(one.key, one.value)
+    rows = []
+    for one in result.stated:
+        value = one.value if isinstance(one.value, float | int | bool | str) else _value(one.key, one.value)
+        rows.append({"key": one.key, "value": value, "source": one.source or None})
+    head = {"fabric": result.fabric.name, **set_field(result.fabric.overrides)}
+    return head | {"stated": rows, "library": result.library or None, "model": result.readings.echo()}
 
 
 def _assumed_summary(result: Assumptions) -> str:
@@ -136,6 +170,6 @@ def _assumed_summary(result: Assumptions) -> str:
 
 
 VIEWS = {
-    Report: View("report", _blocks, _document, _table, _summary, report_page),
+    Report: View("report", _blocks, _document, _table, _summary, _page),
     Assumptions: View("assumptions", _assumed_blocks, _assumed_document, _assumed_table, _assumed_summary),
 }

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted, format_count, format_time, ordinal, sentence
-from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
-from colltool.render.view import Document, Overrides, View, fields, group_columns, group_field, set_field, set_text
+from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
+from colltool.render.view import Document, View, context, fields, group_columns, group_field, listed, plain, set_field, set_text
 from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
 from colltool.verification.executed import COUNTS_ONLY, VERDICTS
 from colltool.verification.verify import Verification, Verified
-
-ENDS_HERE = (
-    "A step waits for its busiest port or link, and for its longest way; flows of a domain are spread evenly over its uplinks. "
-    "For packets, queues and adaptive routing turn to a packet-level simulator (ns-3, htsim, SST) or to ASTRA-sim."
-)
 
 _COLUMNS: tuple[Column, ...] = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
@@ -33,13 +28,9 @@ _COLUMNS: tuple[Column, ...] = (
 )
 
 
-def _table(result: Verification, title: str = "") -> Table:
+def _table(result: Verification) -> Table:
     apart = group_columns(result.results[0].group, lambda one: one.group)
-    return Table((*_COLUMNS, *apart, *_set(result.overrides)), result.results, None, title)
-
-
-def _set(overrides: Overrides) -> tuple[Column, ...]:
-    return (label("set", "set", get=lambda _: set_text(overrides), hidden=True),) if overrides else ()
+    return Table((*_COLUMNS, *apart, *context(result.overrides)), result.results)
 
 
 def _counts(result: Verification) -> str:
@@ -53,19 +44,27 @@ def _counts(result: Verification) -> str:
 
 
 def _blocks(result: Verification) -> list[Block]:
-    ordered = sorted(result.results, key=lambda one: _ORDER[one.verdict])
+    order = {name: at for at, name in enumerate(reversed(VERDICTS))}
+    ordered = sorted(result.results, key=lambda one: order[one.verdict])
     odd = sum(one.verdict != "proved" for one in ordered)
-    noted = ((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in ordered if one.note)
-    lines = [f"{note}: {', '.join(names)}" for note, names in gathered(noted).items()]
-    by_reason = gathered((skipped.reason, skipped.algorithm) for skipped in result.skipped)
-    reasons = tuple(f"{reason}: {', '.join(names)}" for reason, names in by_reason.items())
-    table = _table(result)._replace(records=tuple(ordered), first=max(odd, _MOST_ROWS))
-    out: list[Block] = [Headline(_answer(result)), table, *trace_blocks(result.results)]
-    return [*out, *map(later, [Lines("notes", (*lines, ENDS_HERE)), *([Lines("not executed", reasons)] if reasons else [])])]
+    noted = gathered((one.note, f"{one.algorithm} ({one.primitive.spoken}, {one.fabric})") for one in ordered if one.note)
+    skipped = gathered((one.reason, one.algorithm) for one in result.skipped)
+    traces = [(one, one.trace) for one in result.results if one.trace is not None]
+    return [
+        Headline(_answer(result)),
+        _table(result)._replace(records=tuple(ordered), first=max(odd, _MOST_ROWS)),
+        *(_trace_table(one, trace) for one, trace in traces),
+        *listed("how to read the steps", dict.fromkeys(_SUMS if trace.summed else _PIECES for _, trace in traces)),
+        Lines("notes", (*(f"{note}: {', '.join(names)}" for note, names in noted.items()), _ENDS_HERE), first=0),
+        *listed("not executed", (f"{reason}: {', '.join(names)}" for reason, names in skipped.items()), first=0),
+    ]
 
 
 _MOST_ROWS = 10
-_ORDER = {name: at for at, name in enumerate(reversed(VERDICTS))}
+_ENDS_HERE = (
+    "A step waits for its busiest port or link, and for its longest way; flows of a domain are spread evenly over its uplinks. "
+    "For packets, queues and adaptive routing turn to a packet-level simulator (ns-3, htsim, SST) or to ASTRA-sim."
+)
 
 
 def _answer(result: Verification) -> str:
@@ -82,22 +81,19 @@ def _answer(result: Verification) -> str:
 def _document(result: Verification) -> Document:
     return {"holds": result.holds} | set_field(result.overrides) | {
         "results": [_fields(one) for one in result.results],
-        "skipped": [{"algorithm": one.algorithm, "reason": one.reason} for one in result.skipped],
+        "skipped": plain(result.skipped),
     }  # fmt: skip
 
 
 def _fields(one: Verified) -> Document:
-    return {
-        **fields(one, "primitive algorithm fabric ranks"),
-        "group": group_field(one.group),
-        "verdict": one.verdict,
-        "n_alpha": dict(zip(("formula", "executed"), one.n_alpha, strict=True)),
-        "n_beta": dict(zip(("formula", "executed"), one.n_beta, strict=True)),
-        "post_condition": one.post_condition,
-        "time_s": dict(zip(("price", "executed"), one.time_s, strict=True)) if one.time_s else None,
-        **fields(one, "note spec"),
-        **({"trace": trace_fields(one.trace)} if one.trace else {}),
-    }
+    counts = {name: dict(zip(("formula", "executed"), getattr(one, name), strict=True)) for name in ("n_alpha", "n_beta")}
+    time = dict(zip(("price", "executed"), one.time_s, strict=True)) if one.time_s else None
+    return (
+        fields(one, "primitive algorithm fabric ranks")
+        | {"group": group_field(one.group), "verdict": one.verdict, **counts}
+        | {"post_condition": one.post_condition, "time_s": time, **fields(one, "note spec")}
+        | ({"trace": _trace_fields(one.trace)} if one.trace else {})
+    )
 
 
 def _summary(result: Verification) -> str:
@@ -119,38 +115,26 @@ class _TraceRow(NamedTuple):
     holds: Holdings
 
 
-def trace_blocks(results: Sequence[Verified]) -> list[Block]:
-    found = [(one, one.trace) for one in results if one.trace is not None]
-    tables: list[Block] = [_trace_table(one, trace) for one, trace in found]
-    read = dict.fromkeys(_SUMS if trace.summed else _PIECES for _, trace in found)
-    return [*tables, Lines("how to read the steps", tuple(read))] if found else []
-
-
 def _trace_table(one: Verified, trace: Trace) -> Table:
-    first = _TraceRow(0, None, trace.start)
-    rows = [first, *(_TraceRow(k, step, step.holds) for k, step in enumerate(trace.steps, start=1))]
+    def held(rank: int) -> Column:
+        name = f"rank {rank}" if rank < trace.ranks else f"node {rank}"
+        return label(f"rank_{rank}", name, drop=1, get=lambda row: " ".join(map(chunk, row.holds[rank])), fold=6)
+
+    def chunk(one: Held) -> str:
+        return f"{one.chunk}:{''.join(map(str, one.ranks))}" if trace.summed and not one.values else _numbered(one)
+
+    rows = [_TraceRow(0, None, trace.start), *(_TraceRow(k, step, step.holds) for k, step in enumerate(trace.steps, start=1))]
     columns = (
-        number("step", "step", get=lambda row: row.step),
+        number("step", "step"),
         number("step_n_alpha", "n_alpha", format_count, 2, get=lambda row: row.traced and row.traced.n_alpha),
         number("step_n_beta", "n_beta", format_count, 2, get=lambda row: row.traced and row.traced.n_beta),
         label("messages", "messages", get=lambda row: _said(row.traced.messages) if row.traced else "", fold=12),
-        *(
-            label(f"rank_{rank}", _node(rank, trace), drop=1, get=_holdings(rank, trace), fold=6)
-            for rank in range(len(trace.start))
-        ),
+        *map(held, range(len(trace.start))),
     )
-    title = f"{one.algorithm}, {one.primitive.spoken} on {one.fabric}, {one.group.spoken}: {_chunks(trace.chunk_bytes)}"
+    sizes = sorted({f"M/{1 / size:g}" for size in trace.chunk_bytes})
+    chunks = f"{len(trace.chunk_bytes)} chunks of {' and '.join(sizes)}" if len(trace.chunk_bytes) > 1 else "one chunk of M"
+    title = f"{one.algorithm}, {one.primitive.spoken} on {one.fabric}, {one.group.spoken}: {chunks}"
     return Table(columns, tuple(rows), None, title)
-
-
-def _chunks(sizes: Sequence[float]) -> str:
-    if len(sizes) == 1:
-        return "one chunk of M"
-    return f"{len(sizes)} chunks of " + " and ".join(sorted({f"M/{1 / size:g}" for size in sizes}))
-
-
-def _node(node: int, trace: Trace) -> str:
-    return f"rank {node}" if node < trace.ranks else f"node {node}"
 
 
 def _said(messages: Sequence[Message]) -> str:
@@ -166,32 +150,15 @@ def _numbered(one: Message | Held) -> str:
     return f"{one.chunk}({' '.join(f'{value:g}' for value in one.values)})" if one.values else str(one.chunk)
 
 
-def _holdings(rank: int, trace: Trace) -> Callable[[_TraceRow], str]:
-    return lambda row: " ".join(_held(one, trace) for one in row.holds[rank])
-
-
-def _held(one: Held, trace: Trace) -> str:
-    if one.values:
-        return _numbered(one)
-    return f"{one.chunk}:{''.join(map(str, one.ranks))}" if trace.summed else str(one.chunk)
-
-
-def trace_fields(trace: Trace) -> Document:
+def _trace_fields(trace: Trace) -> Document:
     """The trace for JSON; ``holds`` is by node, switches after the ranks."""
-    return {
-        "chunks": list(trace.chunk_bytes),
-        "start": _holds_fields(trace.start),
-        "steps": [
-            {
-                "step": number_,
-                "n_alpha": step.n_alpha,
-                "n_beta": step.n_beta,
-                "messages": [fields(one, "src dst chunk add" + " values" * bool(trace.vectors)) for one in step.messages],
-                "holds": _holds_fields(step.holds),
-            }
-            for number_, step in enumerate(trace.steps, start=1)
-        ],
-    }
+    of_message = "src dst chunk add" + " values" * bool(trace.vectors)
+    steps = [
+        {"step": at, "n_alpha": step.n_alpha, "n_beta": step.n_beta}
+        | {"messages": [fields(one, of_message) for one in step.messages], "holds": _holds_fields(step.holds)}
+        for at, step in enumerate(trace.steps, start=1)
+    ]
+    return {"chunks": list(trace.chunk_bytes), "start": _holds_fields(trace.start), "steps": steps}
 
 
 def _holds_fields(holds: Holdings) -> list[list[dict[str, Any]]]:

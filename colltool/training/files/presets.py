@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -71,43 +71,22 @@ class Family(NamedTuple):
 
 _GPT = Family(gated=False, bias=True, tied=True, wide=4)
 FAMILIES: dict[str, Family] = {
-    "llama": Family(),
-    "mistral": Family(),
-    "mixtral": Family(),
-    "qwen2": Family(slides="upper"),
-    "qwen2_moe": Family(slides="upper"),
-    "qwen3": Family(slides="upper"),
-    "qwen3_moe": Family(slides="upper"),
-    "gemma": Family(tied=True),
+    **dict.fromkeys(("llama", "mistral", "mixtral", "deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe"), Family()),
+    **dict.fromkeys(("olmo", "olmo2", "olmoe", "granite", "granitemoe", "stablelm", "phi3", "internlm2"), Family()),
+    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), Family(slides="upper")),
+    **dict.fromkeys(("gemma", "cohere", "smollm3"), Family(tied=True)),
     "gemma2": Family(tied=True, slides="alternate"),
     "gemma3_text": Family(tied=True, slides="pattern"),
-    "deepseek_v2": Family(),
-    "deepseek_v3": Family(),
-    "kimi_k2": Family(),
-    "gpt_oss": Family(slides="alternate"),
-    "glm4_moe": Family(),
-    "olmo": Family(),
-    "olmo2": Family(),
-    "olmoe": Family(),
-    "granite": Family(),
-    "granitemoe": Family(),
-    "cohere": Family(tied=True),
     "cohere2": Family(tied=True, slides="pattern", pattern=4),
-    "stablelm": Family(),
-    "phi3": Family(),
-    "internlm2": Family(),
-    "smollm3": Family(tied=True),
+    "gpt_oss": Family(slides="alternate"),
     "nemotron": Family(gated=False),  # squared ReLU
     "starcoder2": Family(gated=False, bias=True, tied=True),
-    "phi": Family(gated=False, bias=True),
-    "gpt_neox": Family(gated=False, bias=True),
+    **dict.fromkeys(("phi", "gpt_neox"), Family(gated=False, bias=True)),
     "gptj": Family(gated=False, bias=True, wide=4),
-    "gpt2": _GPT._replace(positions="n_positions"),
-    "gpt_bigcode": _GPT._replace(positions="n_positions"),
+    **dict.fromkeys(("gpt2", "gpt_bigcode"), _GPT._replace(positions="n_positions")),
     "bloom": _GPT,
     "opt": _GPT._replace(positions="max_position_embeddings"),
-    "falcon": Family(gated=False, tied=True, wide=4),
-    "mpt": Family(gated=False, tied=True, wide=4),
+    **dict.fromkeys(("falcon", "mpt"), Family(gated=False, tied=True, wide=4)),
 }
 
 _LACKING = {
@@ -126,11 +105,8 @@ _LACKING = {
 REASONS = {kind: why for why, kinds in _LACKING.items() for kind in kinds.split()}
 
 
-def unmodelled(data: Mapping[str, Any], used: frozenset[str]) -> Iterator[tuple[str, str, str]]:
-    """What of a config is not modelled, as (key, what, fix): its type, or keys that change its size or work.
-
-    ``used`` are the keys that make the shape.
-    """
+def unmodelled(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What of a config is not modelled, as (key, what, fix): its type, or keys that change its size or work."""
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         yield _unknown_type(data, kind)
@@ -144,7 +120,7 @@ def unmodelled(data: Mapping[str, Any], used: frozenset[str]) -> Iterator[tuple[
     if attention not in ("multihead_attention", "multiquery_attention", "grouped_query_attention"):
         yield "attn_config", f"attn_type {_told(attention)} is not modelled", SHAPE
     for key, value in data.items():
-        if key in used or key in HARMLESS:
+        if key in USED or key in HARMLESS:
             continue
         if key in NEUTRAL:
             if value != data.get("hidden_size") if key == "word_embed_proj_dim" else value not in NEUTRAL[key]:
@@ -248,6 +224,9 @@ def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
     wide, hidden = config.expansion_ratio or family.wide, first["hidden"]
     width = config.intermediate_size or config.n_inner or config.ffn_dim or config.ffn_hidden_size
     latent, moe, ahead = config.kv_lora_rank is not None, _moe(config), config.num_nextn_predict_layers or 0
+    bottlenecks = {"q_rank": config.q_lora_rank or 0, "kv_rank": config.kv_lora_rank}
+    heads = {"nope": config.qk_nope_head_dim, "rope": config.qk_rope_head_dim, "value": config.v_head_dim}
+    mla = _said(**bottlenecks, **heads) if latent else None
     more = "a layer that predicts" if ahead == 1 else f"{ahead} layers that predict"
     return _said(
         name=name,
@@ -261,10 +240,9 @@ def shape_of(config: ConfigFile, name: str) -> dict[str, Any]:
         positions=getattr(config, family.positions) if family.positions else None,
         **_windows(config, family, first["layers"] or 0),
         moe=moe,
-        mla=_said(q_rank=config.q_lora_rank or 0, kv_rank=config.kv_lora_rank, nope=config.qk_nope_head_dim,
-                  rope=config.qk_rope_head_dim, value=config.v_head_dim) if latent else None,
+        mla=mla,
         left_out=[f"{more} further tokens (num_nextn_predict_layers)"] if ahead else None,
-    )  # fmt: skip
+    )
 
 
 def _said(**values: Any) -> dict[str, Any]:
@@ -302,8 +280,8 @@ def _moe(config: ConfigFile) -> dict[str, Any] | None:
         return None
     width = config.moe_intermediate_size or config.intermediate_size
     shared = config.shared_expert_intermediate_size or (config.n_shared_experts or 0) * (width or 0)
-    return _said(experts=experts, top_k=config.num_experts_per_tok or config.experts_per_token, ffn=width, shared_ffn=shared,
-                 dense_layers=config.first_k_dense_replace or 0)  # fmt: skip
+    top_k, dense = config.num_experts_per_tok or config.experts_per_token, config.first_k_dense_replace or 0
+    return _said(experts=experts, top_k=top_k, ffn=width, shared_ffn=shared, dense_layers=dense)
 
 
 M = TypeVar("M", bound=Part)
@@ -348,12 +326,11 @@ def _found(kind: Kind, name: str, folder: Path) -> str:
 
 
 def read_model(name: str, folder: Path) -> ModelFile:
-    """A shipped model, a model file, or a Hugging Face ``config.json``."""
     if not name.endswith(".json") or name.removesuffix(SUFFIX) in _names("models"):
         return _read("models", ModelFile, name, folder)
     path = _found("models", name, folder)
     reading = read(ConfigFile, read_text(path, "config", path), path)
-    for key, what, fix in unmodelled(reading.data, USED):
+    for key, what, fix in unmodelled(reading.data):
         reading.refuse((key,), what, fix, about_key=True)
     config = reading.result()
     title = Path(path).parent.name if Path(path).name == "config.json" else Path(path).stem
@@ -365,14 +342,9 @@ def read_model(name: str, folder: Path) -> ModelFile:
         raise ManyErrors(wrong) from error
 
 
-def read_device(name: str, folder: Path) -> DeviceFile:
-    return _read("devices", DeviceFile, name, folder)
-
-
-def read_stack(name: str, folder: Path) -> StackFile:
-    return _read("stacks", StackFile, name, folder)
+read_device = partial(_read, "devices", DeviceFile)
+read_stack = partial(_read, "stacks", StackFile)
 
 
 def stem_of(name: str) -> str:
-    """The name of a file that gives itself none."""
     return os.path.basename(name).removesuffix(SUFFIX)

@@ -8,7 +8,7 @@ from colltool.base.primitives import AR, Primitive
 from colltool.export.tuner_curves import HURTS
 from colltool.fabric.model import Fabric
 from colltool.nccl.model import estimates
-from colltool.nccl.topology_inputs import hardware_on
+from colltool.nccl.nccl_choice import hardware_on
 from tests.small import clos, fabric, star, switch
 
 FACTS = {"name": "nccl", "version": "2.30", "gpu": "hopper", "cpu": "intel", "collnet": False}

@@ -16,7 +16,7 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import pieces
-from colltool.nccl.topology_inputs import hardware_on
+from colltool.nccl.nccl_choice import hardware_on
 from tests.export.tuner.measured import FACTS, MEASURED, hurts
 from tests.export.tuner.plugin import Taken, follow, read
 from tests.small import clos, fabric, star, switch
