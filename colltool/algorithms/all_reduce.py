@@ -8,6 +8,7 @@ from math import log2
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group, power_of_two
 from colltool.algorithms.libraries import kernels_inside, nccl_inside, nccl_links, nccl_rails, nccl_tree
 from colltool.algorithms.registry import (
+    APPROXIMATIONS,
     CHAN,
     MSCCLPP,
     NCCL_TREES,
@@ -17,7 +18,6 @@ from colltool.algorithms.registry import (
     TWO_TREES,
     Caveat,
     algorithm,
-    textbook_crossover,
 )
 from colltool.algorithms.rooted import many_sends, mpi, strides, to_all
 from colltool.base.primitives import AG, AR, RS, Ring, Rounds, Schedule, Terms, Trees, log2_ceil, totals  # noqa: F401  (totals: of the examples)
@@ -76,7 +76,6 @@ def tree(group: Group) -> Terms:
     return Terms(2 * len(steps), 2 * len(steps), Rounds("fanout", steps + steps[::-1]))
 
 
-@textbook_crossover(AR, "ring", "tree")
 def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[str, float]:
     """Where a ring takes over from a tree, as textbooks have it, in bytes.
 
@@ -91,6 +90,9 @@ def ring_against_tree(ranks: int, alpha_s: float, bandwidth_Bps: float) -> dict[
     if ranks > 2:
         sizes["N*alpha*BW/(log2N-1)"] = scale / (doublings - 1)
     return sizes | {"N*alpha*BW": scale}
+
+
+APPROXIMATIONS[AR, "ring", "tree"] = ring_against_tree
 
 
 def counted_c(ranks: int) -> float:

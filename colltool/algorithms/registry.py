@@ -112,6 +112,7 @@ class _Given(TypedDict, total=False):
     in_switch: bool  # the switches do the work, so lower bounds of endpoint-driven schedules do not apply
     caveat: Caveats  # another status on some groups
     limits: tuple[Limit, ...]  # where a library that ships it does not run it
+    twice: bool  # the formula is of an all-gather, and an all-reduce runs it there and back
     counts: str  # what the N of ``name:N`` counts; such an algorithm is priced only where it is named
 
 
@@ -134,6 +135,7 @@ class Algorithm(NamedTuple):
     in_switch: bool = False
     caveat: Caveats = lambda _: None
     limits: tuple[Limit, ...] = ()
+    twice: bool = False
     counts: str = ""
 
     def status_on(self, group: Group) -> Status:
@@ -172,7 +174,8 @@ class Algorithm(NamedTuple):
 
     def schedule(self, group: Group) -> Schedule:
         terms = self.formula(group)
-        return (terms,) if isinstance(terms, Terms) else terms
+        schedule = (terms,) if isinstance(terms, Terms) else terms
+        return tuple(t._replace(n_alpha=2 * t.n_alpha, n_beta=2 * t.n_beta) for t in schedule) if self.twice else schedule
 
     def why_not(self, group: Group) -> str | None:
         if group.topology not in self.topologies:
@@ -246,22 +249,8 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     raise ColltoolError(f"no algorithm '{clipped(name)}' for {primitive.spoken}", fix=fix)
 
 
-Approximation = Callable[[int, float, float], dict[str, float]]
-_APPROXIMATIONS: dict[tuple[Primitive, str, str], Approximation] = {}
-
-
-def textbook_crossover(primitive: Primitive, one: str, other: str) -> Callable[[Approximation], Approximation]:
-    """Register what textbooks say of the size at which two algorithms cross: (N, α in s, BW in bytes/s) -> bytes by formula."""
-
-    def register(sizes: Approximation) -> Approximation:
-        _APPROXIMATIONS[primitive, one, other] = sizes
-        return sizes
-
-    return register
-
-
-def approximation(primitive: Primitive, one: str, other: str) -> Approximation | None:
-    return _APPROXIMATIONS.get((primitive, one, other))
+APPROXIMATIONS: dict[tuple[Primitive, str, str], Callable[[int, float, float], dict[str, float]]] = {}
+"""What textbooks say of the size at which two algorithms cross: (N, α in s, BW in bytes/s) -> bytes by formula."""
 
 
 def every_algorithm() -> list[Algorithm]:

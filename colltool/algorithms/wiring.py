@@ -210,11 +210,6 @@ def parameter_server(group: Group) -> Terms:
     return Terms(2, max(1.0, group.ranks / group.servers), Servers())
 
 
-def _ring(group: Group, passes: int, route: Ring) -> Terms:
-    n = group.ranks
-    return Terms(passes * (n - 1), passes * (n - 1) / n, route)
-
-
 _RAILS = f"{PATARASUK_YUAN}; one ring for every NIC of a node: {NCCL_RINGS}"
 _OUTER = "baseline of ours: the outer network without the inner one"
 _INNER = "baseline of ours: the inner fabric stretched over all ranks"
@@ -226,27 +221,17 @@ _outermost = partial(algorithm, on=SEVERAL_TIERS, source=_OUTER, baseline=True)
 
 @_over_rails(
     "multi-rail-ring",
-    AR,
-    source=_RAILS,
-    equation="t = 2(N-1) α + 2(N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops",
-)
-def multi_rail_all_reduce(group: Group) -> Terms:
-    """R rings in parallel, one for every NIC of an inner domain, each with M/R.
-
-    BW_inner is one port's; on a full mesh that of R links, because the rings cross a domain over links of their own.
-
-    >>> multi_rail_all_reduce(Group(16, "tiers"))[:2]
-    (30, 1.875)
-    """
-    return _ring(group, 2, Ring("rails"))
-
-
-@_over_rails(
-    "multi-rail-ring",
     AG,
     RS,
     source=_RAILS,
     equation="t = (N-1) α + (N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops",
+)
+@_over_rails(
+    "multi-rail-ring",
+    AR,
+    source=_RAILS,
+    twice=True,
+    equation="t = 2(N-1) α + 2(N-1)/N M / min(BW_inner, R BW_outer), α averaged over the ring's hops",
 )
 def multi_rail(group: Group) -> Terms:
     """R rings in parallel, one for every NIC of an inner domain, each with M/R.
@@ -256,7 +241,7 @@ def multi_rail(group: Group) -> Terms:
     >>> multi_rail(Group(16, "tiers"))[:2]
     (15, 0.9375)
     """
-    return _ring(group, 1, Ring("rails"))
+    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("rails"))
 
 
 @_over_rails(
@@ -278,44 +263,26 @@ def multi_rail_chain(group: Group) -> Terms:
     return Terms(depth, 1, Chain("rails"), fill=depth)
 
 
-@_outermost("outer-ring", AR, equation="t = 2(N-1) α_outer + 2(N-1)/N M/BW_outer")
-def outer_ring_all_reduce(group: Group) -> Terms:
-    """One ring with every hop forced over the outermost tier, at its top level.
-
-    >>> outer_ring_all_reduce(Group(16, "tiers"))[:2]
-    (30, 1.875)
-    """
-    return _ring(group, 2, Ring("outermost"))
-
-
 @_outermost("outer-ring", AG, RS, equation="t = (N-1) α_outer + (N-1)/N M/BW_outer")
+@_outermost("outer-ring", AR, twice=True, equation="t = 2(N-1) α_outer + 2(N-1)/N M/BW_outer")
 def outer_ring(group: Group) -> Terms:
     """One ring with every hop forced over the outermost tier, at its top level.
 
     >>> outer_ring(Group(16, "tiers"))[:2]
     (15, 0.9375)
     """
-    return _ring(group, 1, Ring("outermost"))
-
-
-@_stretched("inner-ring", AR, equation="t = 2(N-1) α_inner + 2(N-1)/N M/BW_inner")
-def inner_ring_all_reduce(group: Group) -> Terms:
-    """One ring as if the innermost tier joined all ranks.
-
-    >>> inner_ring_all_reduce(Group(16, "tiers"))[:2]
-    (30, 1.875)
-    """
-    return _ring(group, 2, Ring("innermost"))
+    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("outermost"))
 
 
 @_stretched("inner-ring", AG, RS, equation="t = (N-1) α_inner + (N-1)/N M/BW_inner")
+@_stretched("inner-ring", AR, twice=True, equation="t = 2(N-1) α_inner + 2(N-1)/N M/BW_inner")
 def inner_ring(group: Group) -> Terms:
     """One ring as if the innermost tier joined all ranks.
 
     >>> inner_ring(Group(16, "tiers"))[:2]
     (15, 0.9375)
     """
-    return _ring(group, 1, Ring("innermost"))
+    return Terms(group.ranks - 1, (group.ranks - 1) / group.ranks, Ring("innermost"))
 
 
 @_outermost("outer-pairwise", A2A, equation="t = (N-1) α_outer + (N-1)/N M/BW_outer")

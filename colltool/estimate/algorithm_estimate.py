@@ -52,7 +52,6 @@ Knots = tuple[tuple[float, Any], ...]  # (bytes, seconds), ascending in bytes; s
 
 
 def ends(size: Number) -> tuple[float, float]:
-    """The smallest and the largest of the sizes."""
     return (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
 
 

@@ -183,7 +183,6 @@ class CannotRun(ColltoolError):
 
 
 def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Candidates:
-    """The candidates of a group, cached for the next size on the same fabric."""
     placed = place(fabric, group)
     return placed.once(("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings))
 

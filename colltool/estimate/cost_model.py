@@ -54,7 +54,6 @@ class CostTerm(NamedTuple):
         return None if self.fill is None else Pipeline(self.cost.n_alpha, self.fill, self.cost.n_beta)
 
     def counts(self, payload: Number, readings: Readings) -> tuple[Number, Number]:
-        """(n_α, n_β) for a payload in bytes."""
         own, pipeline = self.cost, self.pipeline
         if pipeline is None:
             return own.n_alpha, own.n_beta
@@ -135,7 +134,6 @@ class CostModel:
         return titled(self.choice, self.variant)
 
     def at(self, size: Number) -> AlgorithmEstimate:
-        """The price at a size, or an array of sizes, in bytes."""
         late_phases: Callable[[], tuple[PhaseCost, ...]] = partial(self._phases, size)
         short: LateSeconds = NO_SECONDS
         if self.readings.pipelining == "optimal":
@@ -198,7 +196,6 @@ class CostModel:
 
     @property
     def measured(self) -> bool:
-        """Whether it includes measured figures of the library."""
         return self._falls_short or self.software_time is not NO_SOFTWARE_TIME
 
     @property

@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from math import inf, sqrt
 from typing import TypeVar
 
-from colltool.algorithms.registry import algorithms, approximation
+from colltool.algorithms.registry import APPROXIMATIONS, algorithms
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import AR, Primitive
@@ -108,7 +108,7 @@ def _pair(one: Sequence[CostModel], other: Sequence[CostModel], readings: Readin
     leads = [faster(sqrt(low * high)) for low, high in pairwise(probes)]
     borders = zip(probes[1:-1], pairwise(leads), strict=True)
     crossings = tuple(Crossing(root, below, above) for root, (below, above) in borders if below != above)
-    textbook = approximation(one[0].primitive, one[0].choice.base, other[0].choice.base)
+    textbook = APPROXIMATIONS.get((one[0].primitive, one[0].choice.base, other[0].choice.base))
     sizes_said = {}
     if textbook and len(other) == len(other[0].parts) == 1:  # it knows one α and one bandwidth
         charge = other[0].parts[0].cost

@@ -59,7 +59,6 @@ class PlacedGroup:
     worked_out: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """Cache ``make()`` under a key."""
         if key not in self.worked_out:
             self.worked_out[key] = make()
         found: Kept = self.worked_out[key]

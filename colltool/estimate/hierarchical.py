@@ -113,7 +113,6 @@ class HierarchicalCandidates:
         return tuple(one for one in self.row.shipped_as if one.lattices or not lattice)
 
     def _not_selected(self, known: Sequence[ShippedAs]) -> NotRun | None:
-        """Why the user's library does not run a choice."""
         running = self._running
         if running is None:
             return None
@@ -218,7 +217,7 @@ def _fitting(one: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions
 
 
 def hierarchical_candidates(
-    placed: PlacedGroup, primitive: Primitive, readings: Readings, *, only: str | None = None, listed: bool = False
+    placed: PlacedGroup, primitive: Primitive, readings: Readings, *, listed: bool = False
 ) -> list[HierarchicalCandidates]:
     """Every composition of a primitive on a group over several tiers; asked for ``pipelined``, sequential ones come both ways.
 
@@ -226,8 +225,6 @@ def hierarchical_candidates(
     """
     benches = []
     for row in compositions(primitive) if len(placed.spans) > 1 else ():
-        if only is not None and row.name != only:
-            continue
         wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
             wanted = ["sequential", "pipelined"]

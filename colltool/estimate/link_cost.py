@@ -128,22 +128,15 @@ def _scaled(one: LinkCost, share: float) -> LinkCost:
 
 def _blend(costs: Sequence[tuple[LinkCost, float]], n_alpha: float, n_beta: float, *, worst: bool = False) -> LinkCost:
     """Messages over several classes at once, weighted: the mean (or worst) α, the lowest bandwidth."""
-    slowest = pick([c for c, _ in costs], lambda c: c.effective_Bps)
+    met = [c for c, _ in costs]
+    energy = mean_energy([(c.energy, w) for c, w in costs])
+    blend = pick(met, lambda c: c.effective_Bps)._replace(n_alpha=n_alpha, n_beta=n_beta, energy=energy)
+    blend = blend._replace(crosses=any(c.crosses for c in met))
     if worst:
-        farthest = pick([c for c, _ in costs], lambda c: c.alpha_s, most=True)
-        alpha, eta = farthest.alpha_s, farthest.eta_alpha
-    else:
-        weight = sum(w for _, w in costs)
-        alpha = sum(c.alpha_s * w for c, w in costs) / weight
-        eta = alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in costs)
-    return slowest._replace(
-        n_alpha=n_alpha,
-        n_beta=n_beta,
-        alpha_s=alpha,
-        eta_alpha=eta,
-        crosses=any(c.crosses for c, _ in costs),
-        energy=mean_energy([(c.energy, w) for c, w in costs]),
-    )
+        return _latest(met, blend)
+    weight = sum(w for _, w in costs)
+    alpha = sum(c.alpha_s * w for c, w in costs) / weight
+    return blend._replace(alpha_s=alpha, eta_alpha=alpha * weight / sum(c.alpha_s / c.eta_alpha * w for c, w in costs))
 
 
 def _walk(hops: Sequence[tuple[PathClass, int]], terms: Terms, reach: PathClasses, route: Ring | Chain, readings: Readings,

@@ -92,7 +92,6 @@ def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
 
 
 def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
-    """What oversubscription leaves of the bandwidth."""
     shares = [part.cost.share for part in parts]
     if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
         return []

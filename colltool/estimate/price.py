@@ -35,11 +35,9 @@ STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
 def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = None, readings: Readings | None = None,
           only: Sequence[str] = ()) -> Price:  # fmt: skip
-    """Price one primitive on one group.
+    """Price one primitive on one group at a size (bytes per rank as in nccl-tests) or a one-dimensional array of sizes.
 
-    Args:
-        size: bytes per rank as in nccl-tests; a float, or a one-dimensional array of floats.
-        only: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty.
+    ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty.
     """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
@@ -128,7 +126,8 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
     """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size."""
     base = readings or Readings()
-    priced, problems = [], []
+    rungs: list[Rung] = []
+    problems = []
     for rung in definition.rungs:
         only = [rung.algorithm] if rung.algorithm else []
         try:
@@ -136,28 +135,19 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
             real = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=False), only)
             only = only or [real.best.spec]  # what is fastest in reality serves both
             ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only)
-            priced.append((rung, real.ranks, ideal.best, real.best))
+            rungs.append(Rung(rung.primitive, rung.fabric.name, ideal.best.title, real.ranks, ideal.best, real.best))
         except ColltoolError as error:
             argument = "" if rung.where else error.argument
             problems.append(ColltoolError(error.what, where=rung.where or error.where, argument=argument, fix=error.fix))
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     rows = []
-    for rung, ranks, best_ideal, best_real in priced:
-        same = [(one, other) for again, _, one, other in priced
-                if (again.primitive, one.bytes) == (rung.primitive, best_ideal.bytes)]  # fmt: skip
-        rows.append(
-            Rung(
-                primitive=rung.primitive,
-                fabric=rung.fabric.name,
-                algorithm=best_ideal.title,
-                ranks=ranks,
-                ideal=best_ideal,
-                realistic=best_real,
-                gap_ideal=float(best_ideal.total_s / min(float(one.total_s) for one, _ in same)),
-                gap_realistic=float(best_real.total_s / min(float(other.total_s) for _, other in same)),
-            )
-        )
+    for one in rungs:
+        same = [other for other in rungs if (other.primitive, other.ideal.bytes) == (one.primitive, one.ideal.bytes)]
+        ideal_s = min(float(other.ideal.total_s) for other in same)
+        real_s = min(float(other.realistic.total_s) for other in same)
+        gaps = float(one.ideal.total_s / ideal_s), float(one.realistic.total_s / real_s)
+        rows.append(one._replace(gap_ideal=gaps[0], gap_realistic=gaps[1]))
     return Ladder(definition.name, definition.description, definition.size, tuple(rows), base)
 
 

@@ -205,8 +205,8 @@ class Rung(NamedTuple):
     ranks: int
     ideal: AlgorithmEstimate
     realistic: AlgorithmEstimate
-    gap_ideal: float
-    gap_realistic: float
+    gap_ideal: float = 1.0
+    gap_realistic: float = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""Renders any result in any format.
+"""Renders any result in any format: the interface of a view, and helpers that views share.
 
 A result's class names its module in :mod:`colltool.render.views`, which is imported on first use.
 """
@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from functools import partial
 from importlib import import_module
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, given, nearest, printable
-from colltool.render.blocks import Block, Column, Table
-from colltool.render.view import Document, View
+from colltool.base.formatting import percent, plain_number, shape_text, title_size, whole_percent
+from colltool.estimate.placement import GroupPlacement
+from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
 
 if TYPE_CHECKING:
+    from colltool.fabric.model import Fabric
     from colltool.render.text import Screen
 
 
@@ -27,8 +32,7 @@ FORMATS = ("table", "json", "csv", "markdown", "html")
 def view_of(result: Any) -> View:
     """The view of a result's type."""
     kind = type(result)
-    name = getattr(kind, "subject", None)
-    if name is None:
+    if (name := getattr(kind, "subject", None)) is None:
         raise TypeError(f"{kind.__name__} is no result of colltool")
     views: dict[type, View] = import_module(f"colltool.render.views.{name}").VIEWS
     return views[kind]
@@ -69,15 +73,8 @@ def fragment(result: Any) -> str:
 def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequence[str] = (), *, everything: bool = False) -> str:
     """A result in one of :data:`FORMATS`.
 
-    Args:
-        result: any result.
-        form: the format.
-        screen: the terminal; a pipe when None.
-        names: ``--columns``; all when empty.
-        everything: ``--all``; only text and Markdown have a shorter default view.
-
-    Raises:
-        ColltoolError: no table has such a column, or the format has no columns.
+    ``screen``: the terminal; a pipe when None. ``names``: ``--columns``; all when empty. ``everything``: ``--all``; only text and
+    Markdown have a shorter default view. Raises a ColltoolError if no table has such a column, or the format has no columns.
     """
     if form == "json":
         choose([], names, form)
@@ -160,32 +157,115 @@ def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Bloc
     """
     if not names:
         return list(parts)
-    tables = [part for part in parts if isinstance(part, Table)]
-    if not tables:
+    known = [column for part in parts if isinstance(part, Table) for column in part.columns]
+    if not any(isinstance(part, Table) for part in parts):
         what = "a document has all fields" if form == "json" else "this result has no table"
         raise ColltoolError(f"nothing to choose columns of: {what}", argument="columns", fix=f"leave {given('columns')} out")
-    known = [column for table in tables for column in table.columns]
     for name in names:
         if not any(_called(column, name) for column in known):
-            raise _unknown(name, known)
-    return [part for part in (_chosen(part, names) for part in parts) if part is not None]
-
-
-def _chosen(part: Block, names: Sequence[str]) -> Block | None:
-    if not isinstance(part, Table):
-        return part
-    found = dict.fromkeys(column for name in names for column in part.columns if _called(column, name))
-    if not found:
-        return None
-    kept = [column._replace(hidden=False, drop=place) for place, column in enumerate(found)]  # first named, last dropped
-    return part._replace(columns=tuple(kept))
+            keys = list(dict.fromkeys(column.key for column in known))
+            hint = nearest(name, [*keys, *dict.fromkeys(column.title for column in known)])
+            fix = f"{hint} columns: {', '.join(keys)}".strip()
+            raise ColltoolError(f"no column '{name}'", argument="columns", fix=fix)
+    chosen = []
+    for part in parts:
+        if isinstance(part, Table):
+            found = dict.fromkeys(column for name in names for column in part.columns if _called(column, name))
+            kept = [column._replace(hidden=False, drop=place) for place, column in enumerate(found)]  # first named, last dropped
+            part = part._replace(columns=tuple(kept))
+        if not isinstance(part, Table) or part.columns:
+            chosen.append(part)
+    return chosen
 
 
 def _called(column: Column, name: str) -> bool:
     return name.lower() in (column.key.lower(), column.title.lower())
 
 
-def _unknown(name: str, known: Sequence[Column]) -> ColltoolError:
-    keys = list(dict.fromkeys(column.key for column in known))
-    hint = nearest(name, [*keys, *dict.fromkeys(column.title for column in known)])
-    return ColltoolError(f"no column '{name}'", argument="columns", fix=f"{hint} columns: {', '.join(keys)}".strip())
+Document = dict[str, Any]
+
+
+class View(NamedTuple):
+    """How results of one type are rendered; ``VIEWS`` of a module has one per type."""
+
+    schema: str  # of the JSON document, as in ``colltool.price/1``
+    blocks: Callable[[Any], list[Block]]
+    document: Callable[[Any], Document]
+    table: Callable[[Any], Table]  # the main table, for CSV and ``to_columns()``
+    summary: Callable[[Any], str]
+    page: Callable[[Any], str] | None = None  # its own HTML page, where that is more than its blocks
+
+
+Overrides = tuple[tuple[str, str], ...]
+
+
+def on_fabric(name: str, overrides: Overrides) -> str:
+    """Such as ``nvl72``, or ``nvl72 with ib.size=64``."""
+    return f"{name} with {', '.join(f'{key}={value}' for key, value in overrides)}" if overrides else name
+
+
+def described(fabric: Fabric) -> str:
+    """The description of a fabric on one line, marked as the file's where numbers are overridden."""
+    text = " ".join(fabric.description.split())
+    return f"in its file: {text}" if text and fabric.overrides else text
+
+
+signed_percent = partial(percent, sign="+")
+
+
+def reached_percent(share: float) -> str:
+    """A share of the expected: ``94%``, above ten times ``12 times``."""
+    return percent(share) if share > 10 else whole_percent(share)
+
+
+def plain(value: Any) -> Any:
+    """A value for JSON: named tuples as dicts, tuples as lists, enums as text."""
+    if isinstance(value, tuple):
+        fields_of = getattr(value, "_asdict", None)
+        return [plain(one) for one in value] if fields_of is None else {key: plain(one) for key, one in fields_of().items()}
+    return value.value if isinstance(value, StrEnum) else plain_number(value)
+
+
+def fields(record: Any, names: str) -> Document:
+    """These fields and properties of a record, for JSON."""
+    return {name: plain(getattr(record, name)) for name in names.split()}
+
+
+def set_field(overrides: Overrides) -> Document:
+    return {"set": dict(overrides)} if overrides else {}
+
+
+def group_field(group: GroupPlacement) -> Document:
+    shape = {"shape": list(group.shape)} if group.shape else {}
+    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | shape
+
+
+def group_columns(group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]) -> tuple[Column, ...]:
+    """Hidden columns that tell groups of equal size apart: stride, or shape."""
+    if group is None or group.stride == 1:
+        shape = label("shape", "shape", get=lambda one: (seats := get(one)) and shape_text(seats.shape), hidden=True)
+        return (shape,) if group and group.shape else ()
+    return (
+        number("stride", "stride", get=lambda one: (seats := get(one)) and seats.stride, hidden=True),
+        flag("alone", "alone", get=lambda one: (seats := get(one)) and seats.alone, hidden=True),
+    )
+
+
+def set_text(overrides: Overrides) -> str:
+    return " ".join(f"{key}={value}" for key, value in overrides)
+
+
+def context(overrides: Overrides = (), **values: Any) -> tuple[Column, ...]:
+    """Hidden columns with one value in all rows, for rows of several runs to be put together; ``set`` only with overrides."""
+    return tuple(starmap(_same_in_all, (values | ({"set": set_text(overrides)} if overrides else {})).items()))
+
+
+def _same_in_all(key: str, value: Any) -> Column:
+    kind = number if isinstance(value, int | float) else label
+    title, show = ("size", title_size) if key == "bytes" else (key, str)
+    return kind(key, title, show, get=lambda _: value, hidden=True)
+
+
+def listed(title: str, lines: Iterable[str], first: int | None = None) -> list[Block]:
+    """A list; no block without lines."""
+    return [Lines(title, found, first=first)] if (found := tuple(lines)) else []

@@ -26,7 +26,7 @@ from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import AssumptionsUsed, Price
 from colltool.nccl.rules import name_of
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
-from colltool.render.view import Document, context, fields, group_columns, group_field, listed, on_fabric, set_field
+from colltool.render.dispatch import Document, context, fields, group_columns, group_field, listed, on_fabric, set_field
 
 
 class Ranked(NamedTuple):
@@ -217,28 +217,20 @@ def why_not_ranked(row: AlgorithmEstimate) -> str:
 def price_fields(price: Price) -> Document:
     own, library = price.library, {}
     if own is not None and own.pick is not None:
-        ways = [
-            {"algorithm": one.algorithm, "protocol": one.protocol, "estimate_s": one.seconds, "reason": one.reason}
-            for one in own.ways
-        ]
+        ways = [{"algorithm": one.algorithm, "protocol": one.protocol, "estimate_s": one.seconds, "reason": one.reason}
+                for one in own.ways]  # fmt: skip
         pick = {"algorithm": own.pick.algorithm, "protocol": own.pick.protocol, "estimate_s": own.pick.seconds}
         runs = {"runs": None if own.runs is None else row_fields(own.runs), "of_fastest": price.slower_pick}
         library = {"library": {**fields(own, "name version"), "pick": pick, **runs, "ways": ways}}
     elif own is not None:
         library = {"library": {"name": own.name} | ({"reason": own.reason} if own.reason else {})}
-    return {
-        "fabric": price.fabric,
-        **set_field(price.overrides),
-        **fields(price, "primitive ranks"),
-        "group": group_field(price.group),
-        "bytes": whole_bytes(price.bytes),
-        "mode": price.mode,
-        "model": price.model.echo(),
-        "results": [row_fields(row) for row in price.results],
-        "infeasible": [one._asdict() for one in price.infeasible],
-        **library,
-        **({"leads_on_one_port": price.leads_on_one_port} if any(price.leads_on_one_port) else {}),
-    }
+    return (
+        {"fabric": price.fabric, **set_field(price.overrides), **fields(price, "primitive ranks")}
+        | {"group": group_field(price.group), "bytes": whole_bytes(price.bytes), "mode": price.mode}
+        | {"model": price.model.echo(), "results": [row_fields(row) for row in price.results]}
+        | {"infeasible": [one._asdict() for one in price.infeasible], **library}
+        | ({"leads_on_one_port": price.leads_on_one_port} if any(price.leads_on_one_port) else {})
+    )
 
 
 def model_field(readings: Readings, varied: Collection[str] = ()) -> Document:
@@ -247,23 +239,19 @@ def model_field(readings: Readings, varied: Collection[str] = ()) -> Document:
 
 
 def row_fields(row: AlgorithmEstimate) -> Document:
-    return {
-        **fields(row, "algorithm detail spec n_alpha n_beta alpha_s bandwidth_s overhead_s software_s total_s"),
-        **({} if row.slow is None else {"slow_rank": row.slow._asdict()}),
-        "lower_bound_s": plain_number(row.lower_bound_s),
-        "bound_ratio": plain_number(None if row.lower_bound_s is None else row.total_s / row.lower_bound_s),
-        "bound": None if hasattr(row.bytes, "tolist") else row.bound,
-        "alpha_share": plain_number(row.alpha_s / row.total_s),
-        "bandwidth_share": plain_number(row.bandwidth_s / row.total_s),
-        **fields(row, "algbw_Bps busbw_Bps"),
-        **_energy(row.energy_J),
-        **fields(row, "status shipped_by"),
-        "leads": row.selectable,
-        "why_not": why_not_ranked(row),
-        "notes": list(row.notes),
-        "phases": [_phase(phase, row) for phase in row.phases],
-        **under(row.protocol),
-    }
+    ratio = None if row.lower_bound_s is None else row.total_s / row.lower_bound_s
+    return (
+        fields(row, "algorithm detail spec n_alpha n_beta alpha_s bandwidth_s overhead_s software_s total_s")
+        | ({} if row.slow is None else {"slow_rank": row.slow._asdict()})
+        | {"lower_bound_s": plain_number(row.lower_bound_s), "bound_ratio": plain_number(ratio)}
+        | {"bound": None if hasattr(row.bytes, "tolist") else row.bound}
+        | {"alpha_share": plain_number(row.alpha_s / row.total_s), "bandwidth_share": plain_number(row.bandwidth_s / row.total_s)}
+        | fields(row, "algbw_Bps busbw_Bps")
+        | _energy(row.energy_J)
+        | fields(row, "status shipped_by")
+        | {"leads": row.selectable, "why_not": why_not_ranked(row), "notes": list(row.notes)}
+        | {"phases": [_phase(phase, row) for phase in row.phases], **under(row.protocol)}
+    )
 
 
 def under(protocol: Any) -> Document:
@@ -276,13 +264,9 @@ def _energy(joule: Any) -> Document:
 
 
 def _phase(phase: PhaseCost, row: AlgorithmEstimate) -> Document:
-    return {
-        **fields(phase, "tier level label primitive algorithm ranks"),
-        "bytes": whole_bytes(phase.bytes),
-        **fields(phase, "n_alpha n_beta alpha_s bandwidth_s eta_alpha eta_beta bandwidth_Bps share"),
-        "of_total": plain_number(phase.total_s / row.total_s),
-        **_energy(phase.energy_J),
-    }
+    head = fields(phase, "tier level label primitive algorithm ranks") | {"bytes": whole_bytes(phase.bytes)}
+    costs = fields(phase, "n_alpha n_beta alpha_s bandwidth_s eta_alpha eta_beta bandwidth_Bps share")
+    return head | costs | {"of_total": plain_number(phase.total_s / row.total_s), **_energy(phase.energy_J)}
 
 
 _NOT_RUN: dict[NotRunCode, str] = {

@@ -242,8 +242,7 @@ def test_a_new_result_needs_no_line_in_the_door(monkeypatch: pytest.MonkeyPatch)
     from types import ModuleType
 
     from colltool.render.blocks import Table, number
-    from colltool.render.dispatch import FORMATS, rendered
-    from colltool.render.view import View
+    from colltool.render.dispatch import FORMATS, View, rendered
 
     @dataclass(frozen=True, eq=False, repr=False)
     class Trial(Result):

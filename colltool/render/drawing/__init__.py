@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 from colltool.base.errors import printable
 from colltool.base.formatting import counted, format_time
 from colltool.fabric.model import Fabric
+from colltool.render.dispatch import described, on_fabric
 from colltool.render.drawing.diagram import TierDiagram, alternative_text, diagrams, fact_texts, kind_text, most_text, place_text
 from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
 from colltool.render.drawing.tiers import DRAWN, zoom
-from colltool.render.view import described, on_fabric
 
 # pixels
 WIDTH = 480.0

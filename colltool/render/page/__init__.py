@@ -12,12 +12,11 @@ from colltool.analysis.sweep import Sweep
 from colltool.base.errors import ColltoolError, printable
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
-from colltool.render.dispatch import blocks
+from colltool.render.dispatch import blocks, described
 from colltool.render.drawing import fabric_svg
 from colltool.render.markup import bare
 from colltool.render.plot import Letters, need_matplotlib, page_svg
 from colltool.render.text import fitting
-from colltool.render.view import described
 from colltool.render.views.report import headlines, report_title
 from colltool.render.views.sweep import changes
 

@@ -14,8 +14,8 @@ from colltool.base.formatting import binary_size, format_rate, format_time, perc
 from colltool.calibration.results import Calibration
 from colltool.diagnosis.results import Diagnosis, ValidatedSeries, Validation
 from colltool.measurements.series import Point, Series
+from colltool.render.dispatch import on_fabric
 from colltool.render.plot.chart import INK, LINE, PAPER, SOFT, Chart, Panel, Pen, decade_ticks, first_of_three, letters, pen_of
-from colltool.render.view import on_fabric
 from colltool.render.views.doctor import verdict
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from colltool.analysis.jobs import Plans
 from colltool.base.formatting import format_bytes, format_factor, format_time, percent, size_text, title_size
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import AlgorithmPair, Breakdown, Crossover
+from colltool.render.dispatch import on_fabric
 from colltool.render.estimates import heading
 from colltool.render.plot.chart import (
     ACROSS,
@@ -34,7 +35,6 @@ from colltool.render.plot.chart import (
     text_on,
     wrapped,
 )
-from colltool.render.view import on_fabric
 from colltool.render.views.doctor import trace_title
 from colltool.render.views.doctor import trace_verdict as judged
 from colltool.render.views.explain import crossover_title, library_title

@@ -20,8 +20,7 @@ from colltool.calibration.results import Calibration, FittedProtocol, FittedSeri
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, gathered, label, later, number
-from colltool.render.estimates import model_field
-from colltool.render.view import (
+from colltool.render.dispatch import (
     Document,
     View,
     context,
@@ -33,6 +32,7 @@ from colltool.render.view import (
     set_field,
     signed_percent,
 )
+from colltool.render.estimates import model_field
 
 _FITTED: tuple[Column, ...] = (
     label("collective", "collective", get=lambda one: one.series.primitive.spoken),

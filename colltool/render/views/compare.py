@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from operator import methodcaller
 from typing import Any, NamedTuple, assert_never, get_args
 
 from colltool.algorithms.libraries import LIBRARIES
@@ -18,14 +19,13 @@ from colltool.base.formatting import (
     format_rate,
     format_time,
     percent,
-    plain_number,
     sentence,
     title_size,
     whole_bytes,
 )
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
+from colltool.render.dispatch import Document, View, fields, listed, plain
 from colltool.render.estimates import model_field, readings_block, running
-from colltool.render.view import Document, View, fields, listed, plain
 
 _WHERE = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
@@ -36,22 +36,18 @@ _WHERE = (
 
 def _columns(result: Comparison, *, people: bool) -> Iterator[Column]:
     for at, one in enumerate(result.columns):
-        yield number(f"{one.name}:total_s", one.name, format_time, get=_of(at, "total_s"))
+        # the fastest are not told again where they are those of the column before
+        told = at > 0 and all(line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines)
+        yield number(f"{one.name}:total_s", one.name, format_time, get=_cell(at, "total_s"))
         if at:
-            yield number(f"{one.name}:ratio", "ratio", format_factor, get=lambda line, at=at: line.ratio(at))  # type: ignore[misc]
-        yield number(f"{one.name}:busbw_Bps", "busbw", format_rate, 3, get=_of(at, "busbw_Bps"), hidden=people)
-        yield label(
-            f"{one.name}:algorithm", "fastest", drop=2 + at, get=_of(at, "algorithm"), hidden=people and _told(result, at)
-        )
+            yield number(f"{one.name}:ratio", "ratio", format_factor, get=methodcaller("ratio", at))
+        yield number(f"{one.name}:busbw_Bps", "busbw", format_rate, 3, get=_cell(at, "busbw_Bps"), hidden=people)
+        name = f"{one.name}:algorithm"
+        yield label(name, "fastest", drop=2 + at, get=_cell(at, "algorithm"), hidden=people and told)
 
 
-def _of(at: int, field: str) -> Any:
+def _cell(at: int, field: str) -> Callable[[Any], Any]:
     return lambda line: getattr(line.cells[at], field)
-
-
-def _told(result: Comparison, at: int) -> bool:
-    # not if they are those of the column before
-    return at > 0 and all(line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines)
 
 
 def _table(result: Comparison, title: str = "", *, people: bool = False) -> Table:
@@ -162,24 +158,19 @@ def _document(result: Comparison) -> Document:
     rows = []
     for line in result.lines:
         values = [
-            {"total_s": plain_number(cell.total_s), "busbw_Bps": plain_number(cell.busbw_Bps), "algorithm": cell.algorithm}
+            fields(cell, "total_s busbw_Bps algorithm")
             | {"ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.selectable}
             | ({"reason": cell.reason} if cell.reason else {})
             for at, cell in enumerate(line.cells)
         ]
-        asked = {"primitive": str(line.primitive), "ranks": line.ranks, "bytes": whole_bytes(line.bytes)}
-        rows.append(asked | {"values": values})
-    return {
-        "primitive": primitives[0] if len(primitives) == 1 else primitives,
-        "mode": "ideal" if result.ideal else "realistic",
-        **model_field(result.readings),
-        "columns": [{"name": one.name, "fabric": one.fabric, "set": dict(one.set)} for one in result.columns],
-        "rows": rows,
-        "verdict": list(verdict(result)),
-        "findings": plain(result.findings),
-        "ground": ground_field(result.ground),
-        "turned_on_one_port": plain(result.turned),
-    }
+        rows.append(fields(line, "primitive ranks") | {"bytes": whole_bytes(line.bytes), "values": values})
+    return (
+        {"primitive": primitives[0] if len(primitives) == 1 else primitives, "mode": "ideal" if result.ideal else "realistic"}
+        | model_field(result.readings)
+        | {"columns": [{"name": one.name, "fabric": one.fabric, "set": dict(one.set)} for one in result.columns]}
+        | {"rows": rows, "verdict": list(verdict(result)), "findings": plain(result.findings)}
+        | {"ground": ground_field(result.ground), "turned_on_one_port": plain(result.turned)}
+    )
 
 
 def _summary(result: Comparison) -> str:
@@ -205,15 +196,11 @@ def ground_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
 
 
 def ground_field(ground: Sequence[BasisDifference]) -> list[Document]:
-    return [
-        {
-            "code": one.code,
-            "values": [{"value": value, "columns": list(columns)} for value, columns in one.parts],
-            **fields(one, "primitives ranks"),
-            "says": _said(one),
-        }
-        for one in ground
-    ]
+    found = []
+    for one in ground:
+        values = [{"value": value, "columns": list(columns)} for value, columns in one.parts]
+        found.append({"code": one.code, "values": values, **fields(one, "primitives ranks"), "says": _said(one)})
+    return found
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from colltool.base.formatting import (
 from colltool.congestion.contention import Contention, GroupCost, LayoutEta
 from colltool.congestion.top_links import LinkLoad
 from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips, Table, label, number
-from colltool.render.view import Document, View, context, fields, on_fabric, set_field
+from colltool.render.dispatch import Document, View, context, fields, on_fabric, set_field
 
 _MOST_GROUPS = 20  # the slowest; CSV and JSON have all
 _GROUP = (

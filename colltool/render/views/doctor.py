@@ -19,7 +19,7 @@ from colltool.base.formatting import (
 )
 from colltool.diagnosis.results import Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.view import Document, View, context, fields, listed, on_fabric, plain, reached_percent, set_field, set_text
+from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, reached_percent, set_field, set_text
 from colltool.traces.links import ranks_text
 from colltool.traces.results import LinkHealth, TraceComparison
 from colltool.training.parallel_config import Axes
@@ -207,7 +207,7 @@ def _finding(one: DiagnosisFinding) -> Document:
 
 
 def _experiment(one: Experiment) -> Document:
-    return plain(one) | {"bytes": whole_bytes(one.bytes)}  # type: ignore[no-any-return]
+    return fields(one, "command bytes foretold note") | {"bytes": whole_bytes(one.bytes)}
 
 
 _MOST_TOTALS = 8
@@ -375,7 +375,7 @@ def _trace_document(result: TraceComparison) -> Document:
         | {"map": {"given": result.rank_map.given, "places": result.rank_map.places} if mapped else None}
         | {"world": result.world, "device": result.device or None, "nccl": result.nccl or None}
         | fields(result, "steps window_s share exposed of_expected")
-        | {"verdict": trace_verdict(result), "blame": list(_blame(result)), "wires": plain(result.wires)}
+        | {"verdict": trace_verdict(result), "blame": list(_blame(result)), **fields(result, "wires")}
         | {"totals": [one._asdict() | fields(one, "busbw_Bps of_expected exposed") for one in result.totals], "calls": calls}
         | fields(result, "findings files left_out")
     )

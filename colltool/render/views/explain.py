@@ -14,7 +14,7 @@ from colltool.estimate.explain import AlgorithmExplanation, Explanation
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
 from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
-from colltool.render.view import Document, View, context, fields, group_columns, group_field, on_fabric, set_field, set_text
+from colltool.render.dispatch import Document, View, context, fields, group_columns, group_field, on_fabric, set_field, set_text
 
 _SAME = 1e-9
 

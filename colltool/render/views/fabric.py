@@ -12,9 +12,9 @@ from colltool.fabric.properties import FabricFacts
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Headline, Lines, Picture, Table, label, later, number
+from colltool.render.dispatch import Document, View, context, described, fields, listed, on_fabric, set_field, set_text
 from colltool.render.drawing import drawn_endpoints, fabric_svg
 from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, alternative_text, diagrams
-from colltool.render.view import Document, View, context, described, fields, listed, on_fabric, set_field, set_text
 from colltool.render.views.fabric_parts import (
     alpha_text,
     bill_blocks,

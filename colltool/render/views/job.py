@@ -23,7 +23,7 @@ from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import CheckedFabric, FabricsChecked
 from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
-from colltool.render.view import Document, View, context, fields, on_fabric, plain, set_field
+from colltool.render.dispatch import Document, View, context, fields, on_fabric, plain, set_field
 from colltool.render.views.fabric_parts import library_text, part_lines, prices_text
 from colltool.training.files.presets import PARTS, preset_names
 from colltool.training.job import Job, PlainCall

@@ -23,8 +23,8 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL
 from colltool.estimate.results import Ladder, Rung
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
+from colltool.render.dispatch import Document, View, fields
 from colltool.render.estimates import model_field, readings_block, under
-from colltool.render.view import Document, View, fields
 
 _COLUMNS = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),

@@ -21,7 +21,7 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
-from colltool.render.view import Document, View, context, fields, listed, on_fabric, plain, set_field
+from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
 from colltool.render.views.job import layout_text, numbers_text
 from colltool.training.changes import Change
 from colltool.training.plan import MFU_CONVENTION, JobLink, Plan, PlannedCall

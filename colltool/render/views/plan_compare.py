@@ -13,7 +13,7 @@ from colltool.base.formatting import counted, format_bytes, format_factor, forma
 from colltool.base.primitives import P2P
 from colltool.fabric.properties import Cost
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
-from colltool.render.view import Document, View, context, fields, listed, on_fabric, set_field, set_text
+from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field, set_text
 from colltool.render.views.compare import ground_field, ground_lines
 from colltool.render.views.fabric_parts import PLURAL
 from colltool.render.views.sweep import quantity

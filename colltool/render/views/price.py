@@ -27,7 +27,7 @@ from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
 from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
-from colltool.render.view import Document, View, context, group_columns, listed
+from colltool.render.dispatch import Document, View, context, group_columns, listed
 
 if TYPE_CHECKING:
     from colltool.nccl.model import NcclEstimate
@@ -354,9 +354,8 @@ def streams(row: AlgorithmEstimate) -> bool:
 
 def _sums(row: AlgorithmEstimate) -> str:
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
-    sums += f" + bandwidth {format_time(float(row.bandwidth_s))}"
-    sums += f" + launch overhead {format_time(float(row.overhead_s))}" if row.overhead_s else ""
-    sums += f" + software {format_time(float(row.software_s))}" if row.software_s else ""
+    terms = (("bandwidth", row.bandwidth_s), ("launch overhead", row.overhead_s), ("software", row.software_s))
+    sums += "".join(f" + {name} {format_time(float(term))}" for name, term in terms if term or name == "bandwidth")
     sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
     sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
     return f"{sums}; {slow}" if (slow := r.slow_words(row.slow)) else sums

@@ -23,8 +23,7 @@ from colltool.diagnosis.results import Diagnosis
 from colltool.estimate.results import Breakdown
 from colltool.fabric.library import Efficiency
 from colltool.render.blocks import Block, Headline, Lines, Table, label
-from colltool.render.dispatch import document, summary
-from colltool.render.view import Document, View, listed, set_field
+from colltool.render.dispatch import Document, View, document, listed, set_field, summary
 from colltool.render.views.compare import verdict as compared
 from colltool.render.views.doctor import diagnosed, traced
 from colltool.render.views.fabric_parts import reached_text

@@ -23,8 +23,8 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, label, number
+from colltool.render.dispatch import Document, View, context, fields, group_field, listed, on_fabric, set_field
 from colltool.render.estimates import model_field, readings_block, running
-from colltool.render.view import Document, View, context, fields, group_field, listed, on_fabric, set_field
 from colltool.render.views.compare import ground_block, ground_field, ground_summary, held_lines
 
 _MOST_ROWS = 12  # of the default view

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted, format_count, format_time, ordinal, sentence
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
-from colltool.render.view import Document, View, context, fields, group_columns, group_field, listed, plain, set_field, set_text
+from colltool.render.dispatch import Document, View, context, fields, group_columns, group_field, listed, set_field, set_text
 from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
 from colltool.verification.executed import COUNTS_ONLY, VERDICTS
 from colltool.verification.verify import Verification, Verified
@@ -79,10 +79,8 @@ def _answer(result: Verification) -> str:
 
 
 def _document(result: Verification) -> Document:
-    return {"holds": result.holds} | set_field(result.overrides) | {
-        "results": [_fields(one) for one in result.results],
-        "skipped": plain(result.skipped),
-    }  # fmt: skip
+    results = [_fields(one) for one in result.results]
+    return {"holds": result.holds, **set_field(result.overrides), "results": results, **fields(result, "skipped")}
 
 
 def _fields(one: Verified) -> Document:
