@@ -266,7 +266,7 @@ def guide(
     if file is not None or sys.stdout is None or not sys.stdout.isatty():
         write(text, file)
         return
-    from colltool.render.guide import to_guide
+    from colltool.render.text import to_guide
 
     screen = screen_of(to_file=False)
     text = to_guide(text, screen)
