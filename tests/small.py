@@ -11,8 +11,7 @@ from colltool.definitions.source import Source, scan
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric, TierBase
 from colltool.fabric.model import Tier as AnyTier
-from colltool.sizing.records import ClosPlan
-from colltool.sizing.size_clos import clos_plan
+from colltool.sizing.size_clos import ClosPlan, clos_plan
 
 Tier = dict[str, Any]
 TOPOLOGIES: dict[str, type[TierBase]] = {

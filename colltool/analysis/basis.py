@@ -14,7 +14,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
 from colltool.estimate.groups import library_of, place
-from colltool.estimate.placement import GroupSpec
+from colltool.estimate.placement import GroupSpec, tiers_spanned
 from colltool.estimate.protocols import launch_is_known, under_protocols
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -42,6 +42,10 @@ class PriceBasis(NamedTuple):
     group: tuple[int, ...] = ()
     slice: str = ""
 
+    def error(self, size: float) -> float:
+        """The expected relative error of a price of that many bytes."""
+        return model_error(size, measured=self.protocols, several_tiers=tiers_spanned(self.group) > 1)
+
 
 class BasisDifference(NamedTuple):
     """A difference in basis: each value with the columns that have it. Empty ``primitives`` or ``ranks``: everywhere."""
@@ -53,11 +57,7 @@ class BasisDifference(NamedTuple):
 
 
 def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis:
-    """What the price of a primitive on a group rests on.
-
-    Raises:
-        ColltoolError: the group does not fit.
-    """
+    """What the price of a primitive on a group rests on."""
     placed = place(fabric, group)
     known = launch_is_known(placed, primitive)
     tiers = [span.tier for span in placed.spans]
@@ -202,13 +202,7 @@ _MEASURED_INSIDE, _MEASURED_ACROSS = 0.046, 0.15
 
 
 def model_error(size: float, *, measured: bool, several_tiers: bool) -> float:
-    """Expected relative error of a call's price: the median for its class.
-
-    Args:
-        size: bytes as in nccl-tests.
-        measured: the tiers list protocols fitted to a log.
-        several_tiers: the group spans more than one tier.
-    """
+    """Expected relative error of a call's price, the median for its class; ``measured``: protocols are fitted to a log."""
     if measured:
         return _MEASURED_ACROSS if several_tiers else _MEASURED_INSIDE
     return next(error for most, error in _DATASHEET if size <= most)

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from math import prod, sqrt
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from colltool.analysis.basis import (
-    LAUNCH_SHARE,
-    BasisDifference,
-    PointTimes,
-    basis_or_none,
-    group_differences,
-    joined,
-    launch_missing,
-    model_error,
-    software_differences,
-)
+from colltool.analysis import basis
+from colltool.analysis.basis import LAUNCH_SHARE, BasisDifference, PointTimes
 from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, too_many, winner
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
@@ -29,7 +20,7 @@ from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.path_classes import tier_paths
-from colltool.estimate.placement import GroupSpec, everybody, tiers_spanned
+from colltool.estimate.placement import GroupSpec, everybody
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -162,11 +153,7 @@ class Comparison(Result):
 def compare(
     asked: Sequence[PriceRequest], columns: Sequence[CompareColumn], groups: Sequence[GroupSpec], sizes: Sequence[float]
 ) -> Comparison:
-    """Price every request, group and size (bytes as in nccl-tests) on every column.
-
-    Raises:
-        ColltoolError: too many cells, or nothing can be priced.
-    """
+    """Price every request, group and size (bytes as in nccl-tests) on every column."""
     if len(columns) > MOST_COLUMNS:
         what = f"{len(columns)} columns, more than {MOST_COLUMNS}: each is a fabric of its own"
         raise ColltoolError(what, argument="vary", fix="fewer values or fabrics; a sweep takes more")
@@ -184,11 +171,19 @@ def compare(
     least, most, ideal = min(sizes), max(sizes), asked[0].readings.ideal
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
-    uneven = [part for one in asked for part in group_differences(names, fabrics, one.primitive, who, ideal=one.readings.ideal)]
-    ground = joined(uneven) + software_differences([line.point(names) for line in lines])
+    uneven = (basis.group_differences(names, fabrics, one.primitive, who, ideal=one.readings.ideal) for one in asked)
+    ground = basis.joined([*chain.from_iterable(uneven)]) + basis.software_differences([line.point(names) for line in lines])
     turned = (row for one in tables for row in one_port_winners(one.asked, partial(one.lines, sizes=sizes), names, SAME))
-    return Comparison(columns=tuple(columns), lines=tuple(lines), findings=found, ideal=ideal, ground=ground,
-                      readings=asked[0].readings, libraries=tuple(map(library_of, fabrics)), turned=tuple(turned))  # fmt: skip
+    return Comparison(
+        columns=tuple(columns),
+        lines=tuple(lines),
+        findings=found,
+        ideal=ideal,
+        ground=ground,
+        readings=asked[0].readings,
+        libraries=tuple(map(library_of, fabrics)),
+        turned=tuple(turned),
+    )
 
 
 class _Compared(NamedTuple):
@@ -205,13 +200,10 @@ class _Compared(NamedTuple):
         for row in range(a_column):
             group, size = self.groups[row // len(sizes)], sizes[row % len(sizes)]
             if row % len(sizes) == 0:
-                grounds = [basis_or_none(one, asked.primitive, group, ideal=asked.readings.ideal) for one in self.fabrics]
-            errors = [
-                0.0 if one is None else model_error(size, measured=one.protocols, several_tiers=tiers_spanned(one.group) > 1)
-                for one in grounds
-            ]
+                grounds = [basis.basis_or_none(one, asked.primitive, group, ideal=asked.readings.ideal) for one in self.fabrics]
+            errors = tuple(0.0 if one is None else one.error(size) for one in grounds)
             mine = tuple(found[row + a_column * at] for at in range(len(self.columns)))
-            yield CompareLine(asked.primitive, int(group.ranks or 0), size, mine, launch_missing(grounds), tuple(errors))
+            yield CompareLine(asked.primitive, int(group.ranks or 0), size, mine, basis.launch_missing(grounds), errors)
 
     def findings(self, sizes: Sequence[float]) -> Iterator[ColumnDifference]:
         """Each further column against the first, joining neighbouring rank counts with the same ranges."""

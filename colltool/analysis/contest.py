@@ -85,9 +85,6 @@ def contest(
 
     A key that two fabrics share is drawn once, at the same place within each one's range: an error in a vendor's figure affects
     both.
-
-    Raises:
-        ColltoolError: the group does not fit on one of them, or nothing runs.
     """
     who = group._replace(ranks=group.ranks or min(one.fabric.ranks for one in entries))
     ideal = asked.readings.ideal
@@ -115,8 +112,9 @@ def _priced(one: ContestEntry, question: WhatIf, samples: int, seed: int) -> tup
     times = np.full(samples, nominal)
     if one.numbers:
         times = np.asarray(totals_of(question, draws(one.numbers, samples, seed), best)[1].min(axis=0))
-    return times, ContestSide(one.name, one.fabric.name, best.title, nominal, *percentiles(times), numbers=one.numbers,
-                              assumed=one.assumed)  # fmt: skip
+    return times, ContestSide(
+        one.name, one.fabric.name, best.title, nominal, *percentiles(times), numbers=one.numbers, assumed=one.assumed
+    )
 
 
 def _against(times: Sequence[Floats], sides: Sequence[ContestSide], launches: Sequence[float], at: int) -> Beats:
@@ -132,5 +130,6 @@ def _against(times: Sequence[Floats], sides: Sequence[ContestSide], launches: Se
     same = np.abs(ratios - 1) <= SAME
     faster, slower = (float((one & ~same).mean()) for one in (ratios < 1, ratios > 1))
     low, middle, high = percentiles(ratios)
-    return Beats(other.name, shared, faster=faster, same=float(same.mean()), slower=slower, ratio_p5=low, ratio_p50=middle,
-                 ratio_p95=high)  # fmt: skip
+    return Beats(
+        other.name, shared, faster=faster, same=float(same.mean()), slower=slower, ratio_p5=low, ratio_p50=middle, ratio_p95=high
+    )

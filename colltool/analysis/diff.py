@@ -29,14 +29,7 @@ _WRITE_ONE = f"write one with {either(shell='--format json -o FILE', python='col
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
-    """Compare two documents as ``--format json`` writes them.
-
-    Args:
-        rtol: tolerance, relative to the old number.
-
-    Raises:
-        ColltoolError: documents without a colltool schema or of different commands, or a number that is not finite.
-    """
+    """Compare two documents as ``--format json`` writes them; ``rtol`` is a tolerance relative to the old number."""
     if not (isfinite(rtol) and rtol >= 0):
         fix = "write a share such as 1e-6, or 1%"
         raise ColltoolError(f"the tolerance must be a number of at least 0, got {rtol}", argument="rtol", fix=fix)
@@ -47,13 +40,15 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         what = f"documents of different commands: {old['schema']} and {new['schema']}"
         raise ColltoolError(what, fix="compare two outputs of the same command")
     try:
-        several = any(len(set(_fabrics(document))) > 1 for document in (old, new))
+        fabrics = [list(dict.fromkeys(_fabrics(document))) for document in (old, new)]
+        identity = tuple(key for key in _IDENTITY if key != "fabric" or any(len(own) > 1 for own in fabrics))
         alone = all("results" in document for document in (old, new))
-        before, after = (_flat(_said_once(one, alone), name, several) for one, name in ((old, "old"), (new, "new")))
+        told = ((old, "old", fabrics[0]), (new, "new", fabrics[1]))
+        before, after = (_flat(_said_once(document, alone), which, own, identity) for document, which, own in told)
     except RecursionError as error:
         raise ColltoolError("a document is nested too deeply", argument="old", fix=_WRITE_ONE) from error
-    moved = (_change(where, before[where], after[where]) for where in before if where in after)
-    changed = tuple(change for change in moved if change is not None and _past(change, rtol))
+    moved = (_change(where, value, after[where]) for where, value in before.items() if where in after)
+    changed = tuple(one for one in moved if one is not None and (one.relative is None or abs(one.relative) > rtol))
     return Diff(rtol, changed, _only(after, before), _only(before, after))
 
 
@@ -76,48 +71,41 @@ def _fabrics(value: Any) -> Iterator[str]:
             yield from _fabrics(item)
 
 
-def _flat(document: Mapping[str, Any], argument: str, several: bool) -> dict[str, Any]:
+def _flat(document: Mapping[str, Any], which: str, fabrics: list[str], identity: tuple[str, ...]) -> dict[str, Any]:
     """Every leaf by its path; if there is only one fabric, it is named once."""
-    identity = _IDENTITY if several else tuple(key for key in _IDENTITY if key != "fabric")
     leaves = dict(_leaves(document, "", identity))
     for where, value in leaves.items():
-        if not _finite(value):
-            what = f"{where} is {_named(value)}, which cannot be compared"
-            raise ColltoolError(what, argument=argument, fix="a price is finite: write the document again")
-    if several:
+        if bad := next(_not_finite(value), ""):
+            what = f"{where} is {bad}, which cannot be compared"
+            raise ColltoolError(what, argument=which, fix="a price is finite: write the document again")
+    if "fabric" in identity:
         return leaves
-    own = next(iter(_fabrics(document)), None)
-    kept = {where: value for where, value in leaves.items() if not where.endswith("].fabric")}
-    return kept if own is None else {"fabric": own} | kept
+    named = {"fabric": fabrics[0]} if fabrics else {}
+    return named | {where: value for where, value in leaves.items() if not where.endswith("].fabric")}
 
 
-def _finite(value: Any) -> bool:
+def _not_finite(value: Any) -> Iterator[str]:
+    """What in a leaf is no number that can be compared, in words."""
     if isinstance(value, list):
-        return all(_finite(item) for item in value)
-    if not isinstance(value, int | float):
-        return True
-    try:
-        return isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _named(value: Any) -> str:
-    if isinstance(value, list):
-        return next(_named(item) for item in value if not _finite(item))
-    return "a whole number beyond all floats" if isinstance(value, int) else str(value)
+        for item in value:
+            yield from _not_finite(item)
+    elif isinstance(value, int | float):
+        try:
+            if not isfinite(value):
+                yield str(value)
+        except OverflowError:
+            yield "a whole number beyond all floats"
 
 
 def _only(these: dict[str, Any], those: dict[str, Any]) -> tuple[str, ...]:
     """What only one side has: whole records by name, else values by path."""
-    known = {prefix for where in those for prefix in _records(where)}
+
+    def records(where: str) -> Iterator[str]:
+        return (where[: index + 1] for index, char in enumerate(where) if char == "]")
+
+    known = {prefix for where in those for prefix in records(where)}
     missing = (where for where in these if where not in those)
-    named = (next((prefix for prefix in _records(where) if prefix not in known), where) for where in missing)
-    return tuple(dict.fromkeys(named))
-
-
-def _records(where: str) -> Iterator[str]:
-    return (where[: index + 1] for index, char in enumerate(where) if char == "]")
+    return tuple(dict.fromkeys(next((one for one in records(where) if one not in known), where) for where in missing))
 
 
 def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -143,10 +131,6 @@ def _change(where: str, old: Any, new: Any) -> ValueChange | None:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (old, new))
     relative = new / old - 1 if numbers and old else None
     return ValueChange(where, old, new, relative if relative is not None and isfinite(relative) else None)
-
-
-def _past(change: ValueChange, rtol: float) -> bool:
-    return change.relative is None or abs(change.relative) > rtol
 
 
 class ValueChange(NamedTuple):
@@ -176,22 +160,19 @@ _MOST_DIGITS = 300  # of an integer: a float holds 308
 
 
 def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a document that ``--format json`` wrote.
-
-    Raises:
-        ColltoolError: not a JSON document of colltool, or one with a non-finite number or a lone surrogate.
-    """
+    """Read a document that ``--format json`` wrote; refused, with its place, is what cannot be compared."""
     name = os.fspath(path)
     text = read_text(path, "document", name)
     try:
-        content = json.loads(text, parse_constant=_not_finite, parse_float=_float, parse_int=_int)
+        content = json.loads(text, parse_constant=_float, parse_float=_float, parse_int=_int)
     except _NotComparable:
         raise _refused(text, name) from None
     except (json.JSONDecodeError, RecursionError) as error:
         place = f"{name}:{error.lineno}:{error.colno}" if isinstance(error, json.JSONDecodeError) else name
         raise ColltoolError(f"not JSON: {getattr(error, 'msg', 'nested too deeply')}", where=place, fix=_WRITE_ONE) from error
-    if ("\\ud" in text or "\\uD" in text) and (broken := _surrogate(text, name)):
-        raise broken
+    for match in _TOKEN.finditer(text) if "\\ud" in text or "\\uD" in text else ():
+        if match[0][0] == '"' and any("\ud800" <= char <= "\udfff" for char in json.loads(match[0], strict=False)):
+            raise _error(text, name, match.start(), "a text with half of a surrogate pair, which is no character")
     if not isinstance(content, dict) or not str(content.get("schema", "")).startswith("colltool."):
         raise ColltoolError("not a JSON document of colltool", where=name, fix=_WRITE_ONE)
     return content
@@ -199,10 +180,6 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 class _NotComparable(Exception):
     """A number that no output contains; the JSON reader does not say where it is."""
-
-
-def _not_finite(_: str) -> Any:
-    raise _NotComparable
 
 
 def _float(digits: str) -> float:
@@ -233,13 +210,6 @@ def _refused(text: str, name: str) -> ColltoolError:
         except ValueError:
             continue
     return ColltoolError("holds a number that cannot be compared", where=name, fix=_WRITE_ONE)
-
-
-def _surrogate(text: str, name: str) -> ColltoolError | None:
-    for match in _TOKEN.finditer(text):
-        if match[0][0] == '"' and any("\ud800" <= char <= "\udfff" for char in json.loads(match[0], strict=False)):
-            return _error(text, name, match.start(), "a text with half of a surrogate pair, which is no character")
-    return None
 
 
 def _error(text: str, name: str, at: int, what: str) -> ColltoolError:

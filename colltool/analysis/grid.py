@@ -52,11 +52,7 @@ class SweepAxis(NamedTuple):
 
 
 def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
-    """Parse the axes of ``--vary``.
-
-    Raises:
-        ColltoolError: malformed axis, or overlapping keys such as ``ib`` and ``ib.bandwidth``.
-    """
+    """Parse the axes of ``--vary``, whose keys must not overlap, as ``ib`` and ``ib.bandwidth`` do."""
     found = [axis_of(text) for text in typed]
     for index, axis in enumerate(found):
         if any(f"{axis.key}.".startswith(f"{one.key}.") or f"{one.key}.".startswith(f"{axis.key}.") for one in found[:index]):
@@ -163,12 +159,7 @@ Varied = dict[int, dict[Place, list[float]]]  # axes whose values are numbers al
 def cells(
     asked: PriceRequest, axes: Sequence[SweepAxis], loads: Sequence[FabricLoader], groups: Sequence[GroupSpec]
 ) -> list[Cell]:
-    """Every cell, the last axis fastest.
-
-    Args:
-        axes: fabric, ranks and bytes first, then what is varied.
-        loads, groups: one per value of the first and second axis.
-    """
+    """Every cell, the last axis fastest: fabric (a load each), ranks (a group each) and bytes, then what is varied."""
     shape = tuple(len(axis.values) for axis in axes)
     strides = [prod(shape[index + 1 :]) for index in range(len(shape))]
     read = [(index, axis) for index, axis in enumerate(axes) if axis.is_reading]
@@ -215,8 +206,9 @@ def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fa
         yield fabric, {index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied
 
 
-def _block(fabric: Fabric, group: GroupSpec, asked: PriceRequest, axes: Sequence[SweepAxis], varied: Varied,
-           fixed: dict[int, int]) -> Iterator[tuple[tuple[int, ...], Cell]]:  # fmt: skip
+def _block(
+    fabric: Fabric, group: GroupSpec, asked: PriceRequest, axes: Sequence[SweepAxis], varied: Varied, fixed: dict[int, int]
+) -> Iterator[tuple[tuple[int, ...], Cell]]:
     """The cells where some axes are fixed: over the sizes and what is varied by numbers."""
     loose = [2, *sorted(varied)]
     lengths = [len(axes[axis].values) for axis in loose]
@@ -235,11 +227,7 @@ Listed = tuple[AlgorithmEstimate, Any]
 
 
 def leading_rows(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[AlgorithmEstimate]:
-    """The schedules that may be called the fastest, each under its fastest protocol.
-
-    Raises:
-        ColltoolError: the group does not fit, nothing runs, or an algorithm is unknown.
-    """
+    """The schedules that may be called the fastest, each under its fastest protocol."""
     return [row for row, _ in _leading(fabric, group, asked, sizes)]
 
 
@@ -276,8 +264,10 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
     behind = totals.copy()
     behind[first, each] = np.inf
     second = first_least(list(behind))
-    alpha_s, busbw = (np.stack([np.broadcast_to(numbers, (count,)) for numbers in column])[first, each]
-                      for column in ([row.alpha_s for row in rows], [row.busbw_Bps for row in rows]))  # fmt: skip
+    alpha_s, busbw = (
+        np.stack([np.broadcast_to(numbers, (count,)) for numbers in column])[first, each]
+        for column in ([row.alpha_s for row in rows], [row.busbw_Bps for row in rows])
+    )
     timed = [at for at in set(first.tolist()) if rows[at].software_time is not NO_SOFTWARE_TIME]
     fitted = {at: np.broadcast_to(rows[at].fitted_s, (count,)) for at in timed}
     found = []

@@ -141,11 +141,7 @@ class WhatIf(NamedTuple):
 
 def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float, numbers: Sequence[ParameterRange], *,
                 samples: int = SAMPLES, seed: int = SEED, assumed: bool = False) -> Sensitivity:  # fmt: skip
-    """Vary ``numbers`` independently within their ranges and see whether the winner changes.
-
-    Raises:
-        ColltoolError: the group does not fit, or nothing runs.
-    """
+    """Vary ``numbers`` independently within their ranges and see whether the winner changes."""
     question, taken = WhatIf(fabric, asked, group, size), affordable(samples, len(numbers))
     drawn = draws(numbers, taken, seed)
     best = winner(fabric, asked, group, size)
@@ -240,8 +236,10 @@ def percentiles(values: Floats) -> tuple[float, float, float]:
 def _spreads(question: WhatIf, names: dict[str, str], totals: Floats) -> tuple[Spread, ...]:
     nominal = {title: float(seconds[0]) for title, seconds in _seconds(question.only([*names.values()]).rows({}), 1).items()}
     won = first_least(list(totals))
-    found = (Spread(title, spec, nominal[title], *percentiles(seconds), wins=float((won == index).mean()))
-             for index, ((title, spec), seconds) in enumerate(zip(names.items(), totals, strict=True)))  # fmt: skip
+    found = (
+        Spread(title, spec, nominal[title], *percentiles(seconds), wins=float((won == index).mean()))
+        for index, ((title, spec), seconds) in enumerate(zip(names.items(), totals, strict=True))
+    )
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 
 

@@ -60,11 +60,7 @@ class Sweep(Result):
         return tuple(axis for axis in self.axes if len(axis.values) > 1)
 
     def pivoted(self, value: Literal["busbw", "total", "algorithm"], rows: str = "", cols: str = "") -> Sweep:
-        """Shown as tables of two axes, chosen by :func:`default_sides` unless named.
-
-        Raises:
-            ColltoolError: no such axis, or the same one twice.
-        """
+        """Shown as tables of two axes, chosen by :func:`default_sides` unless named."""
         usual = default_sides(self.axes, rows, cols)
         pivot = Pivot(value, rows or usual[0], cols or usual[1])
         keys = [axis.key for axis in self.axes]
@@ -87,8 +83,11 @@ class Sweep(Result):
             for start, one in enumerate(self.cells):
                 other = self.cells[start + step] if start // step % lengths[index] < lengths[index] - 1 else one
                 if one.algorithm and other.algorithm and one.algorithm != other.algorithm:
-                    at = tuple((two.key, value) for two, value in zip(self.axes, one.at, strict=True)
-                               if two is not axis and len(two.values) > 1)  # fmt: skip
+                    at = tuple(
+                        (two.key, value)
+                        for two, value in zip(self.axes, one.at, strict=True)
+                        if two is not axis and len(two.values) > 1
+                    )
                     ends = one.at[index], other.at[index], one.algorithm, other.algorithm
                     found.append(WinnerChange(axis.key, at, *ends))
         return tuple(found)
@@ -124,11 +123,7 @@ def sweep(
     vary: Sequence[SweepAxis],
     most: int = MOST_CELLS,
 ) -> Sweep:
-    """The winner at every point of fabrics x ranks x sizes (bytes as in nccl-tests) x further axes.
-
-    Raises:
-        ColltoolError: more than ``most`` cells, a value that a fabric cannot have, or nothing can be priced anywhere.
-    """
+    """The winner at every point of fabrics x ranks x sizes (bytes as in nccl-tests) x further axes, at most ``most`` cells."""
     fabrics = [one.load(()) for one in where]
     first = fabrics[0]
     said = any(group.ranks is not None or group.shape for group in groups)
@@ -144,8 +139,14 @@ def sweep(
         place(first, groups[0])  # if the group does not fit, this error says what does
         raise ColltoolError(found[0].reason, fix="another number of ranks, or another fabric")
     names, each, ideal = own[0].values, len(found) // len(where), asked.readings.ideal
-    points = [point_of(asked.primitive, one.at[1] if isinstance(one.at[1], int) else 0, one.at[2], names, found[at::each])
-              for at, one in enumerate(found[:each])] if len(where) > 1 else []  # fmt: skip
+    points = (
+        [
+            point_of(asked.primitive, one.at[1] if isinstance(one.at[1], int) else 0, one.at[2], names, found[at::each])
+            for at, one in enumerate(found[:each])
+        ]
+        if len(where) > 1
+        else []
+    )
     ground = joined(group_differences(names, fabrics, asked.primitive, groups, ideal=ideal)) + software_differences(points)
     return Sweep(
         primitive=asked.primitive,

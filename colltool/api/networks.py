@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from colltool.definitions.reader import Overrides
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
-    from colltool.schedules.trace import Vectors
+    from colltool.schedules.executor import Vectors
     from colltool.verification.verify import Verification
 
 

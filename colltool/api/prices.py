@@ -121,8 +121,8 @@ def _slowed(prices: tuple[Price, ...], on: Question, slow_rank: float | None) ->
     if share is None:
         return prices
     if any(not isinstance(one.bytes, float) for one in prices):
-        fix = f"one {given('size', '16MB')} a call, or price_list"
-        raise ColltoolError("works for single sizes", argument="slow_rank", fix=fix)
+        what = "works for single sizes"
+        raise ColltoolError(what, argument="slow_rank", fix=f"one {given('size', '16MB')} a call, or price_list")
     from colltool.verification.slow_rank import with_slow_rank
 
     return tuple(

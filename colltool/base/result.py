@@ -1,6 +1,6 @@
-"""The base of every public result: columns, data frame, summary, HTML for a notebook.
+"""The base of every public result (columns, data frame, summary, HTML for a notebook), and the progress of long work on one.
 
-Its methods import :mod:`colltool.render` when called: a notebook shows what the command line prints.
+The methods of a result import :mod:`colltool.render` when called: a notebook shows what the command line prints.
 """
 
 from __future__ import annotations
@@ -102,17 +102,15 @@ class Result:
 
 
 Watch = Callable[[int, int], object]
-
 """Called with how many are done, of how many."""
 
 Item = TypeVar("Item")
-
 _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Report what :func:`followed` does within to ``watch``."""
+    """Report what :func:`followed` does within to ``watch``: the command line on a terminal, else nobody."""
     token = _WATCH.set(watch)
     try:
         yield

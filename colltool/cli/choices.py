@@ -70,7 +70,7 @@ def sweep(
     library: o.Library = None,
     limit: Annotated[int | None, o.option("limit")] = None,
     *,
-    out: Annotated[Out, Plots("map", "busbw", help="A map of the fastest schedule, or its busbw as lines.")],
+    out: Annotated[Out, Plots(("map", "busbw"), "A map of the fastest schedule, or its busbw as lines.")],
     readings: Readings,
 ) -> None:
     """The fastest schedule over lists of fabrics, ranks, sizes and values; where the winner changes.

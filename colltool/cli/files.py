@@ -29,7 +29,7 @@ def list_fabrics(*, out: Out) -> None:
     from colltool.fabric.load import load_fabric, shipped_fabrics
     from colltool.fabric.results import FabricList
 
-    out.emit(FabricList(tuple(load_fabric(name) for name in shipped_fabrics())))
+    out.emit(FabricList(tuple(map(load_fabric, shipped_fabrics()))))
 
 
 @command(fabric, "show", "A fabric as a tree, with what follows from it.")
@@ -48,7 +48,6 @@ def show_fabric(
       colltool fabric show nvl72 --set ib.levels.spine.oversubscription=2
       colltool fabric show nvl72 --set ib.size=16 --format yaml -o mine.yaml
     """
-    from colltool.fabric.load import load_fabric
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
@@ -59,7 +58,7 @@ def show_fabric(
             raise ColltoolError("a YAML file has no columns", argument="columns", fix="leave it out, or --format table")
         write(yaml_of(fabric, set_ or ()), out.path)
         return
-    loaded = load_fabric(fabric, set_ or ())
+    loaded = colltool.load_fabric(fabric, set_ or ())
     out.emit(FabricShown(loaded, fabric_facts(loaded)))
 
 
@@ -267,7 +266,7 @@ def guide(
     if file is not None or sys.stdout is None or not sys.stdout.isatty():
         write(text, file)
         return
-    from colltool.render.guide import to_guide
+    from colltool.render.text import to_guide
 
     screen = screen_of(to_file=False)
     text = to_guide(text, screen)

@@ -78,7 +78,7 @@ def validate(
     ] = None,
     max_mape: Annotated[float | None, o.option("max_mape")] = None,
     *,
-    out: Annotated[Out, Plots("time", "busbw")],
+    out: Annotated[Out, Plots(("time", "busbw"))],
     readings: Readings,
 ) -> None:
     """Compare measured times with the prices of a fabric, size by size, and say what the difference tells.

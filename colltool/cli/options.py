@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_orig
 
 import typer
 
+import colltool
 from colltool.api.arguments import ARGUMENTS, FORMATS
 from colltool.base.errors import ColltoolError
 from colltool.cli import values
@@ -93,9 +94,7 @@ class FabricChoice(NamedTuple):
 
     def load(self) -> Fabric:
         """The fabric; refuses more than one."""
-        from colltool.fabric.load import load_fabric
-
-        return load_fabric(self.name, self.overrides)
+        return colltool.load_fabric(self.name, self.overrides)
 
     @property
     def several(self) -> list[str]:
@@ -151,11 +150,11 @@ class Out(NamedTuple):
         write(rendered(result, chosen, screen, names, everything=self.everything), self.path)
 
 
-class Plots:
+class Plots(NamedTuple):
     """Beside ``Out`` in an annotation: results are drawn too, as one of several views where there are such."""
 
-    def __init__(self, *views: str, help: str | None = None) -> None:
-        self.views, self.help = views, help
+    views: tuple[str, ...] = ()
+    help: str | None = None
 
 
 class Also(NamedTuple):

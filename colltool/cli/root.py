@@ -93,24 +93,19 @@ def reworded(error: Any) -> ColltoolError:
         options = [name for one in (context.command.get_params(context) if context else ()) for name in one.opts]
         hint = nearest(error.option_name, [name for name in options if name.startswith("--")])
         return ColltoolError(f"no option '{clipped(error.option_name)}'", fix=f"{hint} {_help(context)}".strip())
-    if kind == "MissingParameter":
-        return _missing(error.param, context)
-    name = _name(getattr(error, "param", None)) or str(getattr(error, "option_name", ""))
-    message = clipped(str(error.message).rstrip("."), 200)
-    return ColltoolError(message, where=name, fix=_help(context))
-
-
-def _missing(parameter: Any, context: Any) -> ColltoolError:
-    name = _name(parameter)
-    if parameter.name == "fabric":
+    parameter: Any = getattr(error, "param", None)
+    name = _name(parameter) or str(getattr(error, "option_name", ""))
+    if kind == "MissingParameter" and parameter.name == "fabric":
         from colltool.fabric.load import shipped_fabrics
 
-        shipped = ", ".join(shipped_fabrics())
         add, why = ("add -f with", ": a price needs a fabric") if name.startswith("--") else ("name", "")
-        fix = f"{add} a fabric file, or one of {shipped}; colltool fabric list says what they are"
+        fix = f"{add} a fabric file, or one of {', '.join(shipped_fabrics())}; colltool fabric list says what they are"
         return ColltoolError(f"{name} is missing{why}", fix=fix)
-    means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
-    return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
+    if kind == "MissingParameter":
+        means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
+        return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
+    message = clipped(str(error.message).rstrip("."), 200)
+    return ColltoolError(message, where=name, fix=_help(context))
 
 
 def _name(parameter: Any) -> str:

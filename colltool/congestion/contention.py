@@ -26,9 +26,20 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.congestion.jobs import GroupJob, GroupLayout, JobBatch, JobDefaults, Layout, MadeWhenSeen, jobs_of
-from colltool.congestion.loads import Baseline, ClassTotals, baseline, between, clean, latency, link_models, totals
+from colltool.congestion.loads import (
+    Baseline,
+    ClassTotals,
+    Heat,
+    LinkClassLoad,
+    LinkLoad,
+    baseline,
+    between,
+    clean,
+    latency,
+    link_models,
+    totals,
+)
 from colltool.congestion.skew import Skew
-from colltool.congestion.top_links import Heat, LinkClassLoad, LinkLoad
 from colltool.fabric.model import Fabric
 from colltool.schedules.links import SMALL, Floats, LinkModel
 
@@ -101,11 +112,8 @@ class LayoutEta(Result):
 class _Collisions:
     """What each group meets on the resources that it uses, with all groups running; filled class by class.
 
-    Attributes:
-        busiest_s: load/capacity of the group's busiest resource.
-        alone_s: the same with the group alone in its places.
-        mean_s: mean load/capacity of the resources that the group uses of that class.
-        busiest: its tier, class and number; of equal ones the first.
+    ``busiest_s``: load/capacity of its busiest resource, ``alone_s`` the same with the group alone in its places, ``mean_s`` the
+    mean of the resources of that class that it uses; ``busiest``: tier, class and number of that one, of equal ones the first.
     """
 
     def __init__(self, groups: int) -> None:
@@ -129,8 +137,13 @@ class _Collisions:
 class GroupCosts(MadeWhenSeen[GroupCost]):
     """The groups of a layout and what they cost; ``runs`` pairs each job with the number of the first group that runs it."""
 
-    def __init__(self, groups: Sequence[GroupLayout], runs: Sequence[tuple[int, GroupJob]], columns: dict[str, NDArray[Any]],
-                 models: list[LinkModel]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        groups: Sequence[GroupLayout],
+        runs: Sequence[tuple[int, GroupJob]],
+        columns: dict[str, NDArray[Any]],
+        models: list[LinkModel],
+    ) -> None:
         self._groups, self._columns, self._models = groups, columns, models
         self._starts, self._runs = np.array([start for start, _ in runs]), [run for _, run in runs]
 
@@ -167,14 +180,8 @@ def contention(
 ) -> Contention:
     """Run every group of a layout at once and compare each with its ideal.
 
-    Args:
-        primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
-        skew: of the all-to-all groups.
-        per_link: keep every loaded link, not only the hottest.
-
-    Raises:
-        ColltoolError: an algorithm that is not modelled or cannot run on a group, a skew that does not fit, sizes for some groups
-            only, too many messages, a fabric of one rank.
+    ``primitive``, ``algorithm``, ``size`` (bytes per rank) are for groups that do not give their own, ``skew`` for all-to-alls;
+    ``per_link`` keeps every loaded link, not only the hottest.
     """
     if fabric.ranks < 2:
         raise ColltoolError(f"{fabric.name} has one rank: nothing to send", argument="fabric", fix="a fabric of at least 2")
@@ -209,8 +216,9 @@ def contention(
     )
 
 
-def _columns(models: list[LinkModel], running: Sequence[JobBatch], ideals: Sequence[Baseline], *,
-             per_link: bool) -> tuple[Heat, dict[str, NDArray[Any]]]:  # fmt: skip
+def _columns(
+    models: list[LinkModel], running: Sequence[JobBatch], ideals: Sequence[Baseline], *, per_link: bool
+) -> tuple[Heat, dict[str, NDArray[Any]]]:
     """The load of the links, and the numbers of every :class:`GroupCost`, shape (groups,) each; ``busiest`` (groups, 3)."""
     counts = [len(batch.ends) for batch in running]
     groups = sum(counts)
@@ -292,8 +300,9 @@ _LIMITS = (
 )
 
 
-def _notes(batches: Sequence[JobBatch], groups: Sequence[GroupLayout], slowdowns: Floats, heat: Heat, *,
-           skewed: bool) -> tuple[str, ...]:  # fmt: skip
+def _notes(
+    batches: Sequence[JobBatch], groups: Sequence[GroupLayout], slowdowns: Floats, heat: Heat, *, skewed: bool
+) -> tuple[str, ...]:
     """Remarks on this result; those that always hold come first and last."""
     out = list(_ALWAYS)
     used = [heat.models[tier] for tier in heat.tiers]

@@ -13,18 +13,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import A2A, AR, Primitive
 from colltool.congestion.skew import LEAST_BYTES, Skew, mean_bytes, skewed
-from colltool.congestion.traffic import (
-    MOST_MESSAGES,
-    Members,
-    SubLattice,
-    Traffic,
-    TrafficRow,
-    default_of,
-    listed,
-    messages_of,
-    row_of,
-)
-from colltool.congestion.traffic_from_schedule import executed
+from colltool.congestion.traffic import MOST_MESSAGES, Members, SubLattice, Traffic, TrafficRow, any_row, default_of, messages_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.links import SMALL, Floats, Indices
@@ -230,8 +219,7 @@ def _named(group: GroupLayout) -> Iterator[None]:
 
 def _row(group: GroupLayout, run: GroupJob) -> TrafficRow:
     with _named(group):
-        by_schedule = None if listed(run.primitive, run.algorithm) else executed(run.primitive, run.algorithm)
-        return by_schedule or row_of(run.primitive, run.algorithm)
+        return any_row(run.primitive, run.algorithm)
 
 
 def _traffic(run: GroupJob, row: TrafficRow, members: Members, skew: Skew) -> tuple[Traffic, Floats]:

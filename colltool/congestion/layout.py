@@ -143,12 +143,7 @@ _SHORT = Shorthand("groups", "group", "size=16MB")
 
 
 def load_layout(layout: str | os.PathLike[str] | Mapping[str, Any], fabric: Fabric, overrides: Overrides = ()) -> Layout:
-    """A layout from a file, or from a mapping of the same content.
-
-    Raises:
-        ManyErrors: everything that is wrong with its content, by ``file:line:column`` or key path.
-        ColltoolError: an unreadable file, not YAML.
-    """
+    """A layout from a file, or a mapping of the same content; all that is wrong with it comes at once, each with its place."""
     if isinstance(layout, Mapping):
         return _checked(read(LayoutFile, layout, overrides=overrides, short=_SHORT), fabric)
     return read_layout(read_text(layout, "definition"), os.fsdecode(layout), fabric, overrides)

@@ -117,19 +117,17 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 def load_matrix(path: str) -> Matrix:
-    """A square matrix of numbers >= 0 from a CSV file; blank lines and lines that start with ``#`` are left out.
-
-    Raises:
-        ManyErrors: cells that are no number, negative or not finite, rows of another length, with ``file:line:column``.
-        ColltoolError: an unreadable file, no rows, not square, nothing but zeros off the diagonal.
-    """
+    """A square matrix of numbers >= 0 from a CSV file; blank lines and lines that start with ``#`` are left out."""
     return read_matrix(read_text(path, "matrix"), printable(path))
 
 
 def read_matrix(text: str, name: str) -> Matrix:
     problems: list[ColltoolError] = []
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1)
-             if line.strip() and not line.lstrip().startswith("#")]  # fmt: skip
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
     rows = [_matrix_row(line, f"{name}:{number}", problems) for number, line in lines]
     if problems:
         raise ManyErrors(problems[:_MOST_ERRORS])

@@ -16,21 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.fields import FieldInfo
 
+from colltool.base import formatting as fmt
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import (
-    MAX_SIZE,
-    format_bit_energy,
-    format_length,
-    format_rate,
-    format_time,
-    parse_energy,
-    parse_energy_price,
-    parse_length,
-    parse_power,
-    parse_rate,
-    parse_size,
-    parse_time,
-)
 from colltool.base.primitives import SHORT, Primitive, parse_primitive
 from colltool.definitions.source import KeyPath, value_at
 
@@ -247,31 +234,33 @@ _RATE_SCHEMA = _schema(
     MAX_BANDWIDTH_BPS,
 )
 _SIZE_SCHEMA = _schema(
-    "(([kKMGTPE]|[KMGTPE]i)?B)?", "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.", 1, MAX_SIZE
+    "(([kKMGTPE]|[KMGTPE]i)?B)?", "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.", 1, fmt.MAX_SIZE
 )
 
-_ALPHA = Accepted(f"a time from {format_time(MIN_ALPHA_S)} to {format_time(MAX_ALPHA_S)}, such as 0.5us", "time")
-_OVERHEAD = Accepted(f"a time from 0 s to {format_time(MAX_ALPHA_S)}, such as 2us", "time")
-_RATE = Accepted(f"a rate from {format_rate(MIN_BANDWIDTH_BPS)} to {format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s", "rate")
-_CABLE = Accepted(f"a length from {format_length(MIN_CABLE_M)} to {format_length(MAX_CABLE_M)}, such as 100m", "length")
-_ENERGY = f"an energy from {format_bit_energy(MIN_ENERGY)} to {format_bit_energy(MAX_ENERGY)}, such as 30pJ/bit"
+_ALPHA = Accepted(f"a time from {fmt.format_time(MIN_ALPHA_S)} to {fmt.format_time(MAX_ALPHA_S)}, such as 0.5us", "time")
+_OVERHEAD = Accepted(f"a time from 0 s to {fmt.format_time(MAX_ALPHA_S)}, such as 2us", "time")
+_RATE = Accepted(
+    f"a rate from {fmt.format_rate(MIN_BANDWIDTH_BPS)} to {fmt.format_rate(MAX_BANDWIDTH_BPS)}, such as 900GB/s", "rate"
+)
+_CABLE = Accepted(f"a length from {fmt.format_length(MIN_CABLE_M)} to {fmt.format_length(MAX_CABLE_M)}, such as 100m", "length")
+_ENERGY = f"an energy from {fmt.format_bit_energy(MIN_ENERGY)} to {fmt.format_bit_energy(MAX_ENERGY)}, such as 30pJ/bit"
 _WATTS = Accepted("a power up to 1 MW, such as 1700W", "power")
 _ENERGY_PRICE = Accepted("a price of energy, such as 0.10/kWh", "energy price")
 _CURRENCY = Accepted("a currency by its three letters, such as USD, EUR or JPY", "text")
 _SIZE = Accepted("a size from 1 B to 1 EB, such as 16MB", "size")
 
-Alpha = Annotated[float, _quantity(parse_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA, _ALPHA]
-Overhead = Annotated[float, _quantity(parse_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA, _OVERHEAD]
+Alpha = Annotated[float, _quantity(fmt.parse_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA, _ALPHA]
+Overhead = Annotated[float, _quantity(fmt.parse_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA, _OVERHEAD]
 _Rate = Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS)
-Bandwidth = Annotated[float, _quantity(parse_rate, bare=True), _Rate, _RATE_SCHEMA, _RATE]
-Cable = Annotated[float, _quantity(parse_length), Field(ge=MIN_CABLE_M, le=MAX_CABLE_M), _LENGTH_SCHEMA, _CABLE]
+Bandwidth = Annotated[float, _quantity(fmt.parse_rate, bare=True), _Rate, _RATE_SCHEMA, _RATE]
+Cable = Annotated[float, _quantity(fmt.parse_length), Field(ge=MIN_CABLE_M, le=MAX_CABLE_M), _LENGTH_SCHEMA, _CABLE]
 _Energy = Field(ge=MIN_ENERGY, le=MAX_ENERGY)
-BitEnergy = Annotated[float, _quantity(parse_energy), _Energy, _ENERGY_SCHEMA, Accepted(_ENERGY, "energy")]
-Watts = Annotated[float, _quantity(parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS]
-EnergyPrice = Annotated[float, _quantity(parse_energy_price), Field(ge=0, le=MAX_PRICE), _ENERGY_PRICE_SCHEMA, _ENERGY_PRICE]
+BitEnergy = Annotated[float, _quantity(fmt.parse_energy), _Energy, _ENERGY_SCHEMA, Accepted(_ENERGY, "energy")]
+Watts = Annotated[float, _quantity(fmt.parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS]
+EnergyPrice = Annotated[float, _quantity(fmt.parse_energy_price), Field(ge=0, le=MAX_PRICE), _ENERGY_PRICE_SCHEMA, _ENERGY_PRICE]
 Money = Annotated[float, Field(ge=0, le=MAX_PRICE, strict=True), Accepted("a price without its currency, such as 600")]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), _CURRENCY]
-Size = Annotated[float, _quantity(parse_size, bare=True), Field(ge=1, le=MAX_SIZE), _SIZE_SCHEMA, _SIZE]
+Size = Annotated[float, _quantity(fmt.parse_size, bare=True), Field(ge=1, le=fmt.MAX_SIZE), _SIZE_SCHEMA, _SIZE]
 Count = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True), Accepted(f"a whole number from 1 to {MAX_RANKS}")]
 Flag = Annotated[bool, Field(strict=True), Accepted("true or false")]
 Ratio = Annotated[float, Field(ge=1, le=MAX_RATIO, strict=True), Accepted(f"a number from 1 to {MAX_RATIO}, such as 1.2")]

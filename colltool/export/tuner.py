@@ -16,8 +16,7 @@ from colltool.base.errors import ColltoolError, given, spell
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
-from colltool.export.tuner_curves import COLLECTIVES, Cluster, Curves, clusters_of, curves
-from colltool.export.tuner_ranking import Advice, advised, needs
+from colltool.export.tuner_curves import COLLECTIVES, Advice, Cluster, Curves, advised, clusters_of, curves, needs
 from colltool.fabric.model import Fabric
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import pieces
@@ -33,10 +32,6 @@ _LOAD = """\
 # So behind a row stand the next best ones that need less: whatever is switched off, the first that is left is the best left.
 # All-to-all has no rows: NCCL does not ask a tuner about it.
 """
-_MODEL = (
-    "{where} rows are what NCCL {version} picks by its own model: they change little of what it does without this file."
-    " colltool calibrate fits a fabric to your logs."
-)
 _WIDTH = 120
 _COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff\n"
 
@@ -58,7 +53,10 @@ def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int 
     if channels is not None and not 1 <= channels <= MOST_CHANNELS:
         raise ColltoolError(f"{channels} channels are out of range", argument="channels", fix=f"NCCL takes 1 to {MOST_CHANNELS}")
     sections = _sections(fabric, groups)
-    return _header(fabric, sections, channels) + "".join(line for one in sections for line in _body(one, channels))
+    clusters = list({one.cluster.ranks: one.cluster for one in sections}.values())
+    lines = [f"# colltool export nccl-tuner: {fabric.name}\n", *(f"#   {cluster.spoken}\n" for cluster in clusters), _LOAD]
+    lines += map(_comment, dict.fromkeys(_notes(sections, clusters, channels)))
+    return "".join([*lines, _COLUMNS, *(line for one in sections for line in _body(one, channels))])
 
 
 def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
@@ -85,29 +83,25 @@ def _sections(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[_TunerSection]
     return found
 
 
-def _channels(hardware: Hardware, algorithm: str, channels: int | None) -> int:
-    wanted = channels or hardware.channels
-    return min(wanted, _nvls_channels(hardware)) if algorithm.startswith("nvls") else wanted
-
-
-def _nvls_channels(hardware: Hardware) -> int:
-    return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
-
-
-def _header(fabric: Fabric, sections: Sequence[_TunerSection], channels: int | None) -> str:
-    clusters = list({one.cluster.ranks: one.cluster for one in sections}.values())
-    return "".join(
-        [
-            f"# colltool export nccl-tuner: {fabric.name}\n",
-            *(f"#   {cluster.spoken}\n" for cluster in clusters),
-            _LOAD,
-            *(_comment(note) for note in dict.fromkeys(_machine(one.hardware) for one in clusters)),
-            _comment(f"channels: {_channel_note(clusters, channels)}."),
-            *(_comment(note) for note in dict.fromkeys(note for one in clusters for note in _thinned(one))),
-            *(_comment(note) for note in _model_note(sections)),
-            _COLUMNS,
-        ]
-    )
+def _notes(sections: Sequence[_TunerSection], clusters: Sequence[Cluster], channels: int | None) -> Iterator[str]:
+    yield from (_machine(one.hardware) for one in clusters)
+    first = clusters[0].hardware
+    most = f"at most {_nvls_channels(first)} for NVLS"
+    each = ", ".join(dict.fromkeys(f"{one.hardware.channels} on {one.nodes} node{'s' * (one.nodes > 1)}" for one in clusters))
+    other = f"where NCCL prints others: {spell(given('channels'), 'shell')}"
+    asked = f"as NCCL takes on such nodes ({each}, {most}); {other}" if channels is None else f"{channels} as asked for, {most}"
+    yield f"channels: {asked}."
+    for cluster in clusters:
+        for span in cluster.placed.spans:
+            used = tier_paths(span.tier, span.endpoints, Readings(), occupancy=span.occupancy).used[-1]
+            share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
+            if share > 1:
+                yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, which NCCL's model ignores."
+    own = [one.answer.own for one in sections]
+    if not all(own):
+        where = "Where a collective was not measured," if any(own) else "Nothing was measured:"
+        what = f"rows are what NCCL {first.version} picks by its own model: they change little of what it does without this file."
+        yield f"{where} {what} colltool calibrate fits a fabric to your logs."
 
 
 def _machine(hardware: Hardware) -> str:
@@ -121,29 +115,8 @@ def _machine(hardware: Hardware) -> str:
     return f"For {hardware.gpu} GPUs on several nodes, {nvls} and without {sharp}; with it: {more}."
 
 
-def _model_note(sections: Sequence[_TunerSection]) -> Iterator[str]:
-    version = sections[0].cluster.hardware.version
-    own = [one.answer.own for one in sections]
-    if not all(own):
-        yield _MODEL.format(
-            where="Where a collective was not measured," if any(own) else "Nothing was measured:", version=version
-        )
-
-
-def _channel_note(clusters: Sequence[Cluster], channels: int | None) -> str:
-    most = f"at most {_nvls_channels(clusters[0].hardware)} for NVLS"
-    if channels is not None:
-        return f"{channels} as asked for, {most}"
-    each = ", ".join(dict.fromkeys(f"{one.hardware.channels} on {one.nodes} node{'s' * (one.nodes > 1)}" for one in clusters))
-    return f"as NCCL takes on such nodes ({each}, {most}); where NCCL prints others: {spell(given('channels'), 'shell')}"
-
-
-def _thinned(cluster: Cluster) -> Iterator[str]:
-    for span in cluster.placed.spans:
-        used = tier_paths(span.tier, span.endpoints, Readings(), occupancy=span.occupancy).used[-1]
-        share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
-        if share > 1:
-            yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, which NCCL's model ignores."
+def _nvls_channels(hardware: Hardware) -> int:
+    return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
 
 
 def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
@@ -156,7 +129,8 @@ def _body(section: _TunerSection, channels: int | None) -> Iterator[str]:
             yield _comment(f"  behind them, without {' or '.join(needed)}:" if needed else "  behind them, rings:")
         for row in rows:
             needed |= dict.fromkeys(sorted(needs(row.algorithm, row.protocol, cluster.nodes)))
-            used = _channels(cluster.hardware, row.algorithm, channels)
+            used = channels or cluster.hardware.channels
+            used = min(used, _nvls_channels(cluster.hardware)) if row.algorithm.startswith("nvls") else used
             sizes = f"{section.collective},{row.min_bytes},{row.max_bytes}"
             yield f"{sizes},{row.algorithm},{row.protocol},{used},{cluster.nodes},{cluster.ranks},-1,-1\n"
 

@@ -1,12 +1,19 @@
-"""What each of NCCL's algorithms and protocols takes: by the fabric's protocols where they are NCCL's, else by NCCL's model.
+"""What each of NCCL's algorithms and protocols takes, and which is best at each size and next best where that one is off.
 
-A tuner file overrides NCCL's choice, which only numbers of LL, LL128 and Simple justify: measured ones, or those that a fabric
-without measurements lists under these names.
+Times are by the fabric's protocols where they are NCCL's, else by NCCL's model: a tuner file overrides NCCL's choice, which only
+numbers of LL, LL128 and Simple justify, measured ones, or those that a fabric without measurements lists under these names.
+
+The plugin takes the first matching row that NCCL can run. So the rows of a size go from fastest to slowest, each only if it needs
+less than every one before it, down to one that needs nothing: whatever is switched off, the first row left is the fastest one
+left. Curves are piecewise linear, so the borders are exact.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, groupby
+from math import ceil, inf
 from typing import NamedTuple
 
 from colltool.algorithms.registry import parse_choice
@@ -18,7 +25,6 @@ from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup, library_runs, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
-from colltool.export.tuner_ranking import HURTS
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
@@ -39,43 +45,35 @@ class Curves(NamedTuple):
 
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
-    fabric = cluster.placed.fabric
+    hardware = cluster.hardware
+    measured = any(one.measured for tier in cluster.placed.fabric.tiers for one in tier.protocols or ())
     listed = any(span.tier.protocols_for(primitive) for span in cluster.placed.spans)
-    if listed and (_measured(cluster, primitive) or not _has_measurements(fabric)):
-        return _own(cluster, primitive)
-    note = f"not measured on this group: what NCCL {cluster.hardware.version} picks by its own model"
-    return Curves(pieces(cluster.hardware, primitive), False, (note,) if _has_measurements(fabric) else ())
-
-
-def _own(cluster: Cluster, primitive: Primitive) -> Curves:
+    if not listed or (measured and not _measured(cluster, primitive)):
+        note = f"not measured on this group: what NCCL {hardware.version} picks by its own model"
+        return Curves(pieces(hardware, primitive), False, (note,) if measured else ())
     protocols = _named(cluster, primitive)
     every = tuple(_priced(cluster, primitive, protocols))
     runs = library_runs(cluster.placed, primitive)
-    specs = {name: spec_of(name, primitive, cluster.hardware) for name in cluster.hardware.constants.algorithms[primitive]}
+    specs = {name: spec_of(name, primitive, hardware) for name in hardware.constants.algorithms[primitive]}
     ran = tuple(way for way in every if {specs[way.algorithm], parse_choice(specs[way.algorithm]).base} & set(runs))
     ways = ran or every
     return Curves(ways, True, tuple(_own_notes(cluster, primitive, protocols, ways, runs if ran or runs else ())))
 
 
 def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> Iterator[Combination]:
-    for algorithm in cluster.hardware.constants.algorithms[primitive]:
-        if not (spec := spec_of(algorithm, primitive, cluster.hardware)):
+    hardware = cluster.hardware
+    for algorithm in hardware.constants.algorithms[primitive]:
+        if not (spec := spec_of(algorithm, primitive, hardware)):
             continue
         try:
             candidates = named_candidates(cluster.placed, primitive, Readings(), [spec])
         except ColltoolError:  # cannot run on this group
             continue
-        known = [one for one in candidates if one.protocol in protocols]
-        for one in sorted(known, key=lambda costed: PROTOCOLS.index(protocols[costed.protocol])):
-            protocol = protocols[one.protocol]
-            if not rules_of(cluster.hardware.constants).why_not(cluster.hardware, primitive, algorithm, protocol):
-                yield Combination(
-                    algorithm, protocol, tuple(Piece(max(1.0, start), line.a, line.b) for start, line in one.pieces)
-                )
-
-
-def _has_measurements(fabric: Fabric) -> bool:
-    return any(one.measured for tier in fabric.tiers for one in tier.protocols or ())
+        known = [(protocols[one.protocol], one) for one in candidates if one.protocol in protocols]
+        for protocol, one in sorted(known, key=lambda named: PROTOCOLS.index(named[0])):
+            if not rules_of(hardware.constants).why_not(hardware, primitive, algorithm, protocol):
+                lines = tuple(Piece(max(1.0, start), line.a, line.b) for start, line in one.pieces)
+                yield Combination(algorithm, protocol, lines)
 
 
 def _measured(cluster: Cluster, primitive: Primitive) -> bool:
@@ -96,60 +94,50 @@ def _seen(tier: Tier, primitive: Primitive) -> list[Protocol]:
 
 def _named(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
     tiers = [span.tier for span in cluster.placed.spans]
-    names = [tier.name for tier in tiers]
     seen = {one.name for one in _seen(tiers[-1], primitive)}
     found = {}
     for listed in (under.protocol for under in under_protocols(cluster.placed, primitive)):
         if seen and listed not in seen:
             continue
-        bare = protocol_of(next((listed.removeprefix(f"{name}-") for name in names if listed.startswith(f"{name}-")), listed))
+        of_tier = [f"{tier.name}-" for tier in tiers if listed.startswith(f"{tier.name}-")]
+        bare = protocol_of(listed.removeprefix(of_tier[0]) if of_tier else listed)
         if not bare:
-            raise _unknown(listed, [tier for tier in tiers if listed in tier.protocols_for(primitive)], primitive)
+            where = " and ".join(f"'{tier.name}'" for tier in tiers if listed in tier.protocols_for(primitive))
+            what = f"cannot tell which of NCCL's protocols '{listed}' is, listed by {where} for {primitive.spoken}"
+            fix = (
+                f"where you know it, call it LL, LL128 or Simple in the fabric's file ({_PRINTED}); else take these protocols"
+                f" out for {primitive.spoken}, and its rows are NCCL's own choice"
+            )
+            raise ColltoolError(what, argument="fabric", fix=fix)
         found[listed] = bare
     return found
-
-
-def _unknown(listed: str, tiers: list[Tier], primitive: Primitive) -> ColltoolError:
-    where = " and ".join(f"'{tier.name}'" for tier in tiers)
-    what = f"cannot tell which of NCCL's protocols '{listed}' is, listed by {where} for {primitive.spoken}"
-    fix = (
-        f"where you know it, call it LL, LL128 or Simple in the fabric's file ({_PRINTED}); else take these protocols out for"
-        f" {primitive.spoken}, and its rows are NCCL's own choice"
-    )
-    return ColltoolError(what, argument="fabric", fix=fix)
 
 
 def _own_notes(
     cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str], ways: tuple[Combination, ...], runs: tuple[str, ...]
 ) -> Iterator[str]:
-    yield _source_note(cluster, primitive, protocols)
+    tiers, version, names = [span.tier for span in cluster.placed.spans], cluster.hardware.version, ", ".join(protocols)
+    if ranges := [one.measured for one in tiers[-1].protocols_for(primitive).values() if one.measured]:
+        least, most = min(one.smallest for one in ranges), max(one.largest for one in ranges)
+        yield f"measured from {range_text(least, most)} under {names}; rows for smaller and larger messages are extrapolated"
+    else:
+        yield f"by the fabric's protocols {names}: as it lists them, not measured"
     algorithms = dict.fromkeys(way.algorithm for way in ways)
     yield from (f"  {algorithm}: {spec_of(algorithm, primitive, cluster.hardware)}" for algorithm in algorithms)
     yield (
-        f"where NCCL {cluster.hardware.version}'s own model takes that to cost {HURTS - 1:.0%} more than its best, or worse, that"
+        f"where NCCL {version}'s own model takes that to cost {HURTS - 1:.0%} more than its best, or worse, that"
         " best stands first"
     )
-    tiers = [span.tier for span in cluster.placed.spans]
     if silent := [f"'{tier.name}'" for tier in tiers if not tier.protocols_for(primitive)]:
         yield f"{' and '.join(silent)} lists no protocols: the same numbers under all"
     if not any(way.algorithm == "ring" and way.protocol != "ll128" for way in ways):
-        yield f"no ring under LL or Simple is among them: those behind are NCCL {cluster.hardware.version}'s own, by its model"
+        yield f"no ring under LL or Simple is among them: those behind are NCCL {version}'s own, by its model"
     listed = {parse_choice(spec_of(algorithm, primitive, cluster.hardware)).base for algorithm in algorithms}
     bases = {parse_choice(name).base for name in runs}
     if runs and listed & bases:
         yield f"only what the fabric's algorithms list ({', '.join(runs)}): what ran was fitted, not seen in a log"
     elif runs:
         yield f"NCCL runs none of the fabric's algorithms for it here ({', '.join(runs)}): chosen among all of NCCL's"
-
-
-def _source_note(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> str:
-    names = ", ".join(protocols)
-    own = cluster.placed.spans[-1].tier.protocols_for(primitive).values()
-    ranges = [one.measured for one in own if one.measured]
-    if not ranges:
-        return f"by the fabric's protocols {names}: as it lists them, not measured"
-    least, most = min(one.smallest for one in ranges), max(one.largest for one in ranges)
-    return f"measured from {range_text(least, most)} under {names}; rows for smaller and larger messages are extrapolated"
 
 
 # all that NCCL's plugin tunes, in NCCL's order
@@ -194,3 +182,116 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
 def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
     """The groups in the order given, each once; all of the fabric without any."""
     return list({cluster.ranks: cluster for cluster in (cluster_of(fabric, group) for group in groups or [None])}.values())
+
+
+MAX_BYTES = 2**64 - 1
+
+HURTS = 1.4
+
+"""A choice that costs this many times the best by NCCL's own model is put behind that: fits may be wrong about what ran."""
+
+_Order = tuple[tuple[str, str], ...]  # (algorithm, protocol) at one size, fastest first
+
+
+class Advice(NamedTuple):
+    """A row for sizes up to and including ``max_bytes``; ``depth``: how many rows stand before it at these sizes."""
+
+    depth: int
+    min_bytes: int
+    max_bytes: int
+    algorithm: str
+    protocol: str
+
+
+def needs(algorithm: str, protocol: str, nodes: int) -> frozenset[str]:
+    """What NCCL may have switched off by machine, variable or missing plugin; empty for rings and trees under LL and Simple.
+    Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel)."""
+    needed = {"LL128"} if protocol == "ll128" else set()
+    if algorithm.startswith("nvls"):
+        needed.add("NVLS")
+    if algorithm.startswith("collnet") or (algorithm == "nvls" and nodes > 1):
+        needed.add("SHARP")
+    if algorithm == "pat":
+        needed.add("PAT")
+    return frozenset(needed)
+
+
+def advised(
+    ways: Sequence[Combination], nodes: int, spare: Sequence[Combination] = (), *, guarded: bool = False
+) -> tuple[Advice, ...]:
+    """Rows for all sizes in file order: the best, those behind them, and last rings alone."""
+    known = [way for way in ways if way.pieces]
+    named = {way.algorithm for way in known}
+    orders = _orders(known, nodes, [way for way in spare if way.pieces and way.algorithm in named] if guarded else [])
+    found = _by_depth(orders)
+    if all(_always_a_ring(*order[-1], nodes) for _, order in orders):
+        return tuple(found)
+    last = max(one.depth for one in found) + 1
+    rings = next(
+        filter(None, ([way for way in some if way.pieces and _always_a_ring(*way[:2], nodes)] for some in (known, spare))), []
+    )
+    return (*found, *(one._replace(depth=last) for one in _by_depth(_orders(rings, nodes, []))))
+
+
+def _always_a_ring(algorithm: str, protocol: str, nodes: int) -> bool:
+    return algorithm == "ring" and not needs(algorithm, protocol, nodes)
+
+
+def _orders(ways: Sequence[Combination], nodes: int, guard: Sequence[Combination]) -> list[tuple[int, _Order]]:
+    found: dict[int, _Order] = {}
+    # where the guard puts a way behind, the order changes
+    limits = [way._replace(pieces=tuple(Piece(at, a * HURTS, b * HURTS) for at, a, b in way.pieces)) for way in guard]
+    for start, size in _stretches([*ways, *guard, *limits]):
+        found[ceil(start) if found else 0] = _order(_ranked(ways, guard, size), nodes)
+    return [next(same) for _, same in groupby(found.items(), key=lambda item: item[1])]
+
+
+def _ranked(ways: Sequence[Combination], guard: Sequence[Combination], size: float) -> list[Combination]:
+    def seconds(way: Combination) -> float:
+        piece = _piece(way, size)
+        return piece.a_s + piece.b_s_per_byte * size
+
+    fastest, others = sorted(ways, key=seconds), sorted(guard, key=seconds)
+    slow = {way[:2] for way in others if seconds(way) > HURTS * seconds(others[0])}
+    behind = [way for way in fastest if way[:2] in slow]
+    return [*(way for way in fastest if way[:2] not in slow), *others, *behind]
+
+
+def _stretches(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
+    """Where the order of the ways can change, and a size before the next such place."""
+    starts = sorted({piece.from_bytes for way in ways for piece in way.pieces})
+    for low, high in zip(starts, [*starts[1:], inf], strict=True):
+        pairs = combinations([_piece(way, low) for way in ways], 2)
+        crossings = {(two.a_s - one.a_s) / (one.b_s_per_byte - two.b_s_per_byte) for one, two in pairs
+                     if one.b_s_per_byte != two.b_s_per_byte}  # fmt: skip
+        cuts = [low, *sorted(size for size in crossings if low < size < min(high, MAX_BYTES))]
+        for start, end in zip(cuts, [*cuts[1:], high], strict=True):
+            yield start, min((start + end) / 2, 2 * start)
+
+
+def _piece(way: Combination, size: float) -> Piece:
+    return way.pieces[bisect_right(way.pieces, size, key=lambda piece: piece.from_bytes) - 1]
+
+
+def _order(ranked: Sequence[Combination], nodes: int) -> _Order:
+    """From the first on, those that need less than all before them."""
+    kept: dict[tuple[str, str], frozenset[str]] = {}
+    for way in ranked:
+        needed = needs(way.algorithm, way.protocol, nodes)
+        if not any(before <= needed for before in kept.values()):
+            kept[way.algorithm, way.protocol] = needed
+        if not needed:
+            break
+    return tuple(kept)
+
+
+def _by_depth(orders: Sequence[tuple[int, _Order]]) -> list[Advice]:
+    """First the fastest of all sizes, then what stands behind them; each depth covers only sizes with that many rows."""
+    found = []
+    ends = [*(start - 1 for start, _ in orders[1:]), MAX_BYTES]
+    for depth in range(max(len(order) for _, order in orders)):
+        each = [(order[depth : depth + 1], start, end) for (start, order), end in zip(orders, ends, strict=True)]
+        for way, several in groupby(each, key=lambda one: one[0]):
+            joined = list(several)
+            found += [Advice(depth, joined[0][1], joined[-1][2], *names) for names in way]
+    return found

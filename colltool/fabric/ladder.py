@@ -70,18 +70,14 @@ class LadderDefinition(NamedTuple):
 def load_ladder(ladder: str | os.PathLike[str] | Mapping[str, Any] = "n512", overrides: Overrides = ()) -> LadderDefinition:
     """A ladder from a file or a mapping, or a shipped one by name."""
     if isinstance(ladder, Mapping):
-        return _finished(read(LadderFile, ladder, overrides=overrides, short=_SHORT), Path())
+        return read_ladder(ladder, "", Path(), overrides)
     path, name = find_file(ladder, "ladder", shipped_folder() / "ladders")
     return read_ladder(read_text(path, "definition"), name, Path(path).parent, overrides)
 
 
-def read_ladder(text: str, name: str, folder: Path, overrides: Overrides = ()) -> LadderDefinition:
-    return _finished(read(LadderFile, text, name, overrides, _SHORT), folder)
-
-
-def _finished(reading: Reading[LadderFile], folder: Path) -> LadderDefinition:
-    fabrics = _fabrics(reading, folder)
-    file = reading.result()
+def read_ladder(content: str | Mapping[str, Any], name: str, folder: Path, overrides: Overrides = ()) -> LadderDefinition:
+    reading = read(LadderFile, content, name, overrides, _SHORT)
+    fabrics, file = _fabrics(reading, folder), reading.result()
     places = [reading.source.at(("rungs", index)) for index in range(len(file.rungs))]
     rungs = tuple(
         RungDefinition(one.primitive, fabrics[one.fabric], one.algorithm, one.ranks, one.size, where)

@@ -18,22 +18,9 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
+from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
-from colltool.fabric.tier_parts import (
-    ETA,
-    Eta,
-    InNetwork,
-    Level,
-    Protocol,
-    Shape,
-    Sizing,
-    check_algorithm,
-    check_named_once,
-    check_switch,
-    first_repeated,
-    oversubscription_totals,
-    refuse,
-)
+from colltool.fabric.tier_parts import Eta, InNetwork, Level, Protocol, Shape, Sizing
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -53,7 +40,7 @@ class TierBase(Part):
 
     name: ft.Name
     bandwidth: ft.Bandwidth
-    eta: Annotated[Eta, Field(default_factory=lambda: Eta()), ETA]
+    eta: Annotated[Eta, Field(default_factory=lambda: Eta()), parts.ETA]
     ports: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
     max_size: ft.Count | None = None
     cable: ft.Cable | None = None
@@ -93,7 +80,7 @@ class TierBase(Part):
     @classmethod
     def _algorithms_exist(cls, given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         keys = [key for key in given if isinstance(key, str)] if isinstance(given, dict) else []
-        check_named_once(keys)
+        parts.check_named_once(keys)
         listed = validate(given)
         slips = []
         for key, (primitive, names) in zip(keys, (listed or {}).items(), strict=True):
@@ -102,10 +89,10 @@ class TierBase(Part):
                     slips.append(Slip(f"'{name}' is named twice", "list it once", (key, index)))
                     continue
                 try:
-                    check_algorithm(primitive, name)
+                    parts.check_algorithm(primitive, name)
                 except ColltoolError as error:
                     slips.append(Slip(error.what, error.fix, (key, index)))
-        refuse(slips)
+        parts.refuse(slips)
         return listed
 
     @model_validator(mode="after")
@@ -118,7 +105,7 @@ class TierBase(Part):
                 what = f"two protocols are called '{one.name}' {f'for {min(both)}' if both else 'for all primitives'}"
                 fix = "give each a name of its own, or primitives that differ"
                 slips.setdefault(index, Slip(what, fix, ("protocols", index)))
-        refuse([slips[index] for index in sorted(slips)])
+        parts.refuse([slips[index] for index in sorted(slips)])
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
             raise Slips(Slip(what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)))
@@ -142,7 +129,7 @@ class StarTier(SizedTier):
 
     @model_validator(mode="after")
     def _switch_agrees(self) -> StarTier:
-        check_switch(self.in_network, self.protocols or ())
+        parts.check_switch(self.in_network, self.protocols or ())
         return self
 
 
@@ -179,7 +166,7 @@ class LatticeTier(TierBase):
         for index, one in enumerate(self.slices or ()):
             if len(one) != axes:
                 slips.append(Slip(f"has {len(one)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
-        refuse(slips)
+        parts.refuse(slips)
         return self
 
     @property
@@ -208,7 +195,7 @@ class ClosTier(SizedTier):
     @model_validator(mode="after")
     def _levels_agree(self) -> ClosTier:
         """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at most ``MAX_RATIO``."""
-        check_switch(self.in_network, self.protocols or ())
+        parts.check_switch(self.in_network, self.protocols or ())
         levels, size, slips, names = self.levels, self.size, [], self.level_names
         if levels is None:
             if self.alpha is None:
@@ -217,7 +204,7 @@ class ClosTier(SizedTier):
         first, last = levels[0], levels[-1]
         if self.alpha is not None:
             slips.append(Slip("has both alpha and levels: give each level its own alpha", "remove this one", ("alpha",)))
-        if (second := first_repeated(names)) is not None:
+        if (second := parts.first_repeated(names)) is not None:
             what = f"two levels have the same name: {', '.join(names)}"
             slips.append(Slip(what, "give each a name of its own", ("levels", second, "name")))
         if first.oversubscription != 1:
@@ -233,11 +220,11 @@ class ClosTier(SizedTier):
             what = f"the last level '{last.name}' joins {last.group} endpoints, the tier has {size}"
             fix = f"give it a group of {size} or more, or add a level above it"
             slips.append(Slip(what, fix, ("levels", len(levels) - 1, "group")))
-        for at, total in enumerate(oversubscription_totals(levels)):
+        for at, total in enumerate(parts.oversubscription_totals(levels)):
             if total > ft.MAX_RATIO and not slips:
                 fix = f"hops multiply from the endpoints up: at most {ft.MAX_RATIO} in all"
                 slips.append(Slip(f"oversubscribed {total:g}:1 against the endpoints", fix, ("levels", at, "oversubscription")))
-        refuse(slips)
+        parts.refuse(slips)
         return self
 
 
@@ -323,7 +310,7 @@ class Fabric(Part):
         if self.ranks > ft.MAX_RANKS:
             raise Slips(Slip(f"{self.ranks} ranks are more than {ft.MAX_RANKS}", "make a tier smaller", ("tiers",)))
         names = [tier.name for tier in self.tiers]
-        if (second := first_repeated(names)) is not None:
+        if (second := parts.first_repeated(names)) is not None:
             what = f"two tiers have the same name: {', '.join(names)}"
             raise Slips(Slip(what, "give each a name of its own", ("tiers", second, "name")))
         # a collective runs under one protocol throughout, so tiers that list any need one in common

@@ -16,8 +16,7 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.library import PARTS, PartPrice, Prices
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import TierCapabilities, capabilities_of
-from colltool.sizing.records import ClosPlan, FatTree
-from colltool.sizing.size_clos import LEVELS, clos_plan, fat_tree_for
+from colltool.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
 from colltool.sizing.wiring import Grouping, max_down
 
 

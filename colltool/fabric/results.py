@@ -16,7 +16,7 @@ from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import Bill, FabricFacts, TierFacts, bill_of, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.records import ClosPlan
+from colltool.sizing.size_clos import ClosPlan
 
 
 @dataclass(frozen=True)

@@ -62,19 +62,9 @@ _OWN_ETA = Accepted("a number from 0.000001 to 1, such as 0.52, or one by primit
 
 _LISTED = Field(min_length=1, max_length=ft.MAX_LISTED)
 
-_DEPTH = Accepted(f"a whole number from 1 to {ft.MAX_DEPTH}")
-
-_PROTOCOL_NAMES = Accepted("a list of names of the tier's protocols, such as [Simple]")
-
-_HOP = Accepted("a number from 1 to 1000, such as 2")
 
 _OVERSUBSCRIPTION = Accepted("a number from 1 to 1000, such as 2, or hop by hop, such as {uplinks: 2}")
 
-_MEASURED = Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")
-
-_OPERATIONS = Accepted("a list of reductions, such as [sum, min, max]")
-
-_TYPES = Accepted("a list of types, such as [bf16, fp16, fp32]")
 
 _LIMITS = Accepted("a mapping such as {operations: [sum, min, max], types: [bf16, fp32], alignment: 128B, groups: 64}")
 
@@ -100,8 +90,8 @@ class Limits(Part):
     what is reduced.
     """
 
-    operations: Annotated[tuple[ft.Name, ...] | None, _LISTED, _OPERATIONS] = None
-    types: Annotated[tuple[ft.Name, ...] | None, _LISTED, _TYPES] = None
+    operations: Annotated[tuple[ft.Name, ...] | None, _LISTED, Accepted("a list of reductions, such as [sum, min, max]")] = None
+    types: Annotated[tuple[ft.Name, ...] | None, _LISTED, Accepted("a list of types, such as [bf16, fp16, fp32]")] = None
     alignment: ft.Size | None = None
     groups: ft.Count | None = None
 
@@ -116,9 +106,13 @@ class InNetwork(Part):
     multicast: ft.Flag = False
     all_to_all: ft.Flag = False
     alpha_switch: ft.Alpha
-    levels: Annotated[int | None, Field(ge=1, le=ft.MAX_DEPTH, strict=True), _DEPTH] = None
+    levels: Annotated[
+        int | None, Field(ge=1, le=ft.MAX_DEPTH, strict=True), Accepted(f"a whole number from 1 to {ft.MAX_DEPTH}")
+    ] = None
     eta_beta: Annotated[ft.Fraction | dict[ft.PrimitiveName, ft.Fraction] | None, _OWN_ETA] = None
-    protocols: Annotated[tuple[ft.Name, ...], _LISTED, _PROTOCOL_NAMES] | None = None
+    protocols: (
+        Annotated[tuple[ft.Name, ...], _LISTED, Accepted("a list of names of the tier's protocols, such as [Simple]")] | None
+    ) = None
     limits: Annotated[Limits | None, _LIMITS] = None
 
     @property
@@ -142,7 +136,7 @@ class HopByHop(Part):
     The total against the endpoints, which a plain number gives, is the product of the hops below.
     """
 
-    uplinks: Annotated[ft.Ratio, _HOP]
+    uplinks: Annotated[ft.Ratio, Accepted("a number from 1 to 1000, such as 2")]
 
 
 class Level(Part):
@@ -187,7 +181,7 @@ class Protocol(Part):
     bandwidth: ft.Bandwidth | None = None
     eta: Annotated[Eta | None, ETA] = None
     local_copy: ft.Bandwidth | None = None
-    measured: Annotated[MeasuredRange | None, _MEASURED] = None
+    measured: Annotated[MeasuredRange | None, Accepted("a mapping such as {smallest: 1KiB, largest: 8GiB}")] = None
     primitives: ft.PrimitiveNames | None = None
 
 

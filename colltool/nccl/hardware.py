@@ -22,10 +22,8 @@ Link = Literal["nvlink", "pci"]
 
 ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
 """Names as in NCCL's tuner file, in NCCL's scanning order."""
-
 PROTOCOLS = ("ll", "ll128", "simple")
 """From lowest latency to highest bandwidth, in NCCL's scanning order."""
-
 GPUS: tuple[Gpu, ...] = ("volta", "ampere", "hopper", "blackwell")
 
 ByProtocol = tuple[float, float, float]

@@ -1,7 +1,7 @@
 """The rules of NCCL's cost model by version: our schedule for each algorithm, what can run, bandwidth and latency.
 
 A version's data names the row of :data:`RULES` that computes with its numbers; one that computes one thing differently is another
-row: ``RULES["2.30"]._replace(latency_terms=...)``. Bandwidth is bytes of the call over its time, GB/s; latency in us. P ranks on
+row: ``Rules(latency_terms=...)``. Bandwidth is bytes of the call over its time, GB/s; latency in us. P ranks on
 N nodes, p = P/N on each; hop and net are the latencies of a hop inside a node and between nodes.
 
 Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/init.cc.
@@ -286,36 +286,22 @@ BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]
 
 
 class Rules(NamedTuple):
-    """How a version computes availability, latency, bandwidth, their changes with size, and channels per pattern."""
+    """Of a version: availability, latency, bandwidth, their changes with size, and channels per pattern; default: 2.30's."""
 
-    why_not: Callable[[Hardware, Primitive, str, str], str]
-    latency_terms: Callable[[Hardware, Primitive, str, str], list[LatencyTerm]]
-    bus_GBps: Callable[[Hardware, Primitive, str, str], float]
-    bandwidth_GBps: Callable[[Hardware, Primitive, str, str], float]
-    corrections: BySize
-    plateau: BySize
-    ring_graph: Callable[[Constants, GpuNodes], Graph]
-    tree_graph: Callable[[Constants, GpuNodes], Graph]
-    nvls_graph: Callable[[Constants, GpuNodes], Graph | None]
-    collnet_graph: Callable[[Constants, GpuNodes], Graph]
-    communicator_channels: Callable[[Constants, GpuNodes, Graph], int]
+    why_not: Callable[[Hardware, Primitive, str, str], str] = why_not
+    latency_terms: Callable[[Hardware, Primitive, str, str], list[LatencyTerm]] = latency_terms
+    bus_GBps: Callable[[Hardware, Primitive, str, str], float] = bus_GBps
+    bandwidth_GBps: Callable[[Hardware, Primitive, str, str], float] = bandwidth_GBps
+    corrections: BySize = corrections
+    plateau: BySize = plateau
+    ring_graph: Callable[[Constants, GpuNodes], Graph] = hardware.ring_graph
+    tree_graph: Callable[[Constants, GpuNodes], Graph] = hardware.tree_graph
+    nvls_graph: Callable[[Constants, GpuNodes], Graph | None] = hardware.nvls_graph
+    collnet_graph: Callable[[Constants, GpuNodes], Graph] = hardware.collnet_graph
+    communicator_channels: Callable[[Constants, GpuNodes, Graph], int] = hardware.communicator_channels
 
 
-RULES = {
-    "2.30": Rules(
-        why_not=why_not,
-        latency_terms=latency_terms,
-        bus_GBps=bus_GBps,
-        bandwidth_GBps=bandwidth_GBps,
-        corrections=corrections,
-        plateau=plateau,
-        ring_graph=hardware.ring_graph,
-        tree_graph=hardware.tree_graph,
-        nvls_graph=hardware.nvls_graph,
-        collnet_graph=hardware.collnet_graph,
-        communicator_channels=hardware.communicator_channels,
-    )
-}
+RULES = {"2.30": Rules()}
 
 
 def rules_of(numbers: Constants) -> Rules:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -11,43 +12,36 @@ from colltool.base.formatting import counted
 
 
 class Column(NamedTuple):
+    """A column of a table; its value is the field ``key`` of a record unless ``get`` is given."""
+
     key: str  # in CSV, ``to_columns()`` and ``--columns``, with its SI unit (``total_s``)
     title: str
-    get: Callable[[Any], Any]  # full value of a record; None or empty for none
     show: Callable[[Any], str] = str
     drop: int = 0  # columns that do not fit are dropped highest first, 0 never
     right: bool = True
     hidden: bool = False  # only in CSV, so that rows of several runs can be put together
     fold: int = 0  # characters to which texts are folded before any column is dropped; 0: only after that
+    get: Callable[[Any], Any] | None = None  # full value of a record; None or empty for none
 
     def value(self, record: Any) -> Any:
         """The full value, for CSV and ``to_columns()``."""
-        value = self.get(record)
+        value = self.get(record) if self.get else attrgetter(self.key)(record)
         if isinstance(value, StrEnum):
             return value.value
         return None if isinstance(value, str) and not value else value
 
     def text(self, record: Any) -> str:
         """The value as people read it; ``-`` for none."""
-        value = self.get(record)
+        value = self.get(record) if self.get else attrgetter(self.key)(record)
         return "-" if value is None or (isinstance(value, str) and not value) else self.show(value)
 
 
-def number(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
-           hidden: bool = False) -> Column:  # fmt: skip
-    """A right-aligned column; its value is the field ``key`` unless ``get`` is given."""
-    return Column(key, title, get or attrgetter(key), show, drop, right=True, hidden=hidden)
-
-
-def label(key: str, title: str, show: Callable[[Any], str] = str, drop: int = 0, *, get: Callable[[Any], Any] | None = None,
-          hidden: bool = False, fold: int = 0) -> Column:  # fmt: skip
-    """A left-aligned column."""
-    return Column(key, title, get or attrgetter(key), show, drop, right=False, hidden=hidden, fold=fold)
-
-
-def flag(key: str, title: str, drop: int = 0, *, get: Callable[[Any], Any] | None = None, hidden: bool = False) -> Column:
-    """A column of booleans, shown as yes and no."""
-    return Column(key, title, get or attrgetter(key), lambda value: "yes" if value else "no", drop, right=False, hidden=hidden)
+number = Column
+"""A right-aligned column."""
+label = partial(Column, right=False)
+"""A left-aligned column."""
+flag = partial(Column, show=lambda value: "yes" if value else "no", right=False)
+"""A column of booleans, shown as yes and no."""
 
 
 class Headline(NamedTuple):
@@ -147,22 +141,3 @@ def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
         if name not in names:
             names.append(name)
     return by_text
-
-
-class TextLine(NamedTuple):
-    title: str
-    line: str
-
-
-_LINE = (label("title", "title"), label("line", "line"))
-
-
-def lines_table(parts: Iterable[Block]) -> Table:
-    """Lists as a table, for the CSV of results without a table."""
-    return Table(_LINE, tuple(_each_line(parts)))
-
-
-def _each_line(parts: Iterable[Block]) -> Iterator[TextLine]:
-    for part in parts:
-        if isinstance(part, Lines):
-            yield from (TextLine(part.title, line) for line in [one for one in part.lines if one] or [""])

@@ -16,11 +16,10 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, given, nearest, printable
 from colltool.base.formatting import percent, plain_number, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
 from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
-from colltool.render.escape import csv_text, json_text, printable_lines
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
@@ -61,12 +60,12 @@ def columns(result: Any) -> dict[str, list[Any]]:
 
 def summary(result: Any) -> str:
     """The answer in a line or two, safe to print."""
-    return printable_lines(view_of(result).summary(result))
+    return "\n".join(map(printable, view_of(result).summary(result).split("\n")))
 
 
 def fragment(result: Any) -> str:
     """A result as an HTML fragment, for a notebook."""
-    from colltool.render.html import to_fragment
+    from colltool.render.markup import to_fragment
 
     return to_fragment(_for_people(result))
 
@@ -89,11 +88,11 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
         return page(result)
     parts = choose(_for_people(result), names, form)
     if form == "markdown":
-        from colltool.render.markdown import to_markdown
+        from colltool.render.markup import to_markdown
 
         return to_markdown(parts, everything=everything)
     if form == "html":
-        from colltool.render.html import to_html
+        from colltool.render.markup import to_html
 
         return to_html(parts)
     from colltool.render.text import PIPE, PLAIN_WIDTH, to_text
@@ -107,6 +106,12 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
 def _for_people(result: Any) -> list[Block]:
     # without empty tables, of which only CSV keeps the header
     return [part for part in blocks(result) if not isinstance(part, Table) or part.records]
+
+
+def csv_text(text: str) -> str:
+    """Printable, and with an apostrophe before what a spreadsheet would run as a formula."""
+    shown = printable(text)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1 else shown
 
 
 def to_csv(table: Table) -> str:
@@ -125,6 +130,20 @@ def _exact(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, int) else csv_text(str(value))
+
+
+def json_text(text: str) -> str:
+    r"""JSON with what is not printable as ``\uXXXX``; a lone surrogate, which UTF-8 cannot hold, becomes the text ``\udc80``."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(char if char == "\n" or char.isprintable() else _in_json(char) for char in text)
+
+
+def _in_json(char: str) -> str:
+    if "\ud800" <= char <= "\udfff":
+        return f"\\\\u{ord(char):04x}"
+    pairs = char.encode("utf-16-be")
+    return "".join(f"\\u{pairs[at]:02x}{pairs[at + 1]:02x}" for at in range(0, len(pairs), 2))
 
 
 def to_json(content: Document) -> str:

@@ -1,16 +1,17 @@
-"""Blocks as plain text, fitted to a terminal or as wide as they need."""
+"""Blocks as plain text, fitted to a terminal or as wide as they need; guides likewise, with commands and output as they are."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from io import StringIO
 from itertools import zip_longest
 from math import ceil
 from textwrap import fill, wrap
 from typing import NamedTuple
 
 from colltool.base.errors import printable
-from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strip, Strips, Table, in_brief
+from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
 
 PLAIN_WIDTH = 80  # characters of the default view in a pipe or file
 _TRUNK, _BRANCH = re.compile(r"[ |+\-│├└─]*"), re.compile(r"[^ |│]")
@@ -51,12 +52,15 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
             return _painted(printable(part.text), screen, _BOLD)
         case Table():
             return _table(part, screen, dropped)
-        case Lines():
-            return _lines(part, screen)
         case Strips():
-            return _lines(drawn(part, screen.width, unicode=screen.unicode), screen)
+            part = drawn(part, screen.width, unicode=screen.unicode)
         case Picture():
-            return _lines(part.instead, screen)
+            part = part.instead
+    title = printable(part.title)
+    if not part.lines:
+        return _painted(title, screen, "")
+    wrapped = (_wrapped(printable(line), None if part.verbatim else screen.width) for line in part.lines)
+    return _painted(f"{title}:", screen, _BOLD) + "".join(f"{line}\n" for line in wrapped)
 
 
 def _painted(text: str, screen: Screen, style: str) -> str:
@@ -69,13 +73,13 @@ def _table(table: Table, screen: Screen, dropped: list[str] | None) -> str:
     kept = kept_columns(every, screen.width)
     there = {one.column for one in kept}
     rest = [one for one in every if one.column not in there]
-    best = table.best
-    out = [_painted(printable(table.title), screen, _BOLD), _grid(kept, screen, best)]
+    grids = [kept]
     if dropped is None:
-        out += [_grid(part, screen, best) for part in continued(every[0], rest, screen.width or 0)]
+        grids += continued(every[0], rest, screen.width or 0)
     else:
         dropped += [one.column.title for one in rest]
-    return "".join(out[not table.title :])
+    title = _painted(printable(table.title), screen, _BOLD) if table.title else ""
+    return title + "".join(_grid(columns, screen, table.best) for columns in grids)
 
 
 def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
@@ -94,21 +98,10 @@ def _grid(columns: Sequence[Drawn], screen: Screen, best: int | None) -> str:
     def rule(start: str, between: str, end: str) -> str:
         return start + between.join(dash * (one.width + 2) for one in columns) + end
 
-    body = [
-        line
-        for at, cells in enumerate(zip(*(one.cells for one in columns), strict=True))
-        for line in row(cells, _BEST if at == best else "")
-    ]
+    rows = enumerate(zip(*(one.cells for one in columns), strict=True))
+    body = [line for at, cells in rows for line in row(cells, _BEST if at == best else "")]
     head = row([one.title for one in columns], _BOLD)
     return "\n".join([rule(left, down, right), *head, rule(first, cross, last), *body, rule(low_left, up, low_right)]) + "\n"
-
-
-def _lines(block: Lines, screen: Screen) -> str:
-    title = printable(block.title)
-    if not block.lines:
-        return _painted(title, screen, "")
-    wrapped = (_wrapped(printable(line), None if block.verbatim else screen.width) for line in block.lines)
-    return _painted(f"{title}:", screen, _BOLD) + "".join(f"{line}\n" for line in wrapped)
 
 
 def _wrapped(line: str, width: int | None) -> str:
@@ -139,8 +132,8 @@ class Drawn(NamedTuple):
 def drawn_columns(table: Table) -> list[Drawn]:
     found = []
     for column in table.shown:
-        title, cells = printable(column.title), tuple(printable(column.text(record)) for record in table.records)
-        found.append(Drawn(column, title, cells, max(map(len, (title, *cells)))))
+        title, *cells = map(printable, (column.title, *(column.text(record) for record in table.records)))
+        found.append(Drawn(column, title, tuple(cells), max(map(len, (title, *cells)))))
     return found
 
 
@@ -154,23 +147,21 @@ def kept_columns(columns: Sequence[Drawn], width: int | None) -> list[Drawn]:
     if width is None or total_width(columns) <= width:
         return list(columns)
     folded = [_with_folded_title(one) for one in columns]
-    there = {one.column for one in _needed([one._replace(width=_least(one)) for one in folded], width)}
+    least = (max(one.column.fold, _longest_word(one)) if one.column.fold else one.width for one in folded)
+    narrowest = [one._replace(width=min(one.width, width)) for one, width in zip(folded, least, strict=True)]
+    there = {one.column for one in _needed(narrowest, width)}
     kept = [one for one in folded if one.column in there]
     for whole in (True, False):  # words are broken only if nothing else helps
         for one in sorted(kept, key=lambda one: -one.width):
             floor = min(_LEAST_FOLD, one.column.fold or _LEAST_FOLD)
-            over, least = total_width(kept) - width, max(floor, _longest_word(one) if whole else 0)
-            if over > 0 and not one.column.right and one.width > least:
-                kept[kept.index(one)] = _folded(one, max(least, one.width - over))
+            over, fewest = total_width(kept) - width, max(floor, _longest_word(one) if whole else 0)
+            if over > 0 and not one.column.right and one.width > fewest:
+                kept[kept.index(one)] = _folded(one, max(fewest, one.width - over))
     return kept
 
 
 def _longest_word(one: Drawn) -> int:
     return max((len(word) for cell in one.cells for word in _TYPED.sub("\\1\0", cell).split()), default=0)
-
-
-def _least(one: Drawn) -> int:
-    return min(one.width, max(one.column.fold, _longest_word(one))) if one.column.fold else one.width
 
 
 def continued(key: Drawn, rest: Sequence[Drawn], width: int) -> list[list[Drawn]]:
@@ -209,14 +200,13 @@ def _broken(text: str, width: int) -> str:
 
 def fitting(table: Table, width: int) -> tuple[Table, tuple[str, ...]]:
     """The table with the columns that fit a width after folding, and the titles of the others."""
-    kept = [one.column for one in _needed([_as_narrow(one) for one in drawn_columns(table)], width)]
+    narrow = []
+    for one in drawn_columns(table):
+        widest = max(map(len, (*one.cells, *one.column.title.split())), default=1)
+        narrow.append(one._replace(width=widest if one.column.right else min(widest, _USUAL_FOLD)))
+    kept = [one.column for one in _needed(narrow, width)]
     dropped = [column for column in table.shown if column not in kept]
     return table.without(*(column.key for column in dropped)), tuple(column.title for column in dropped)
-
-
-def _as_narrow(one: Drawn) -> Drawn:
-    widest = max(map(len, (*one.cells, *one.column.title.split())), default=1)
-    return one._replace(width=widest if one.column.right else min(widest, _USUAL_FOLD))
 
 
 ASCII = ".:-=+*#%@"
@@ -225,25 +215,72 @@ _WIDE = 200  # characters in a pipe or a file
 
 
 def drawn(block: Strips, width: int | None = None, *, unicode: bool = False) -> Lines:
-    """Strips as lines, with a legend of the shades."""
+    """Strips as lines, with a legend of the shades; cells that share a character show the busiest of them."""
     shades = BLOCKS if unicode else ASCII
-    scale = f"'{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest"
-    return Lines(f"{block.what}, {scale} ({block.top})", tuple(_strip_lines(block.strips, width, shades)), verbatim=True)
-
-
-def _strip_lines(strips: tuple[Strip, ...], width: int | None, shades: str) -> list[str]:
-    # cells that share a character show the busiest of them
-    label = max((len(strip.name) for strip in strips), default=0)
+    label = max((len(strip.name) for strip in block.strips), default=0)
     room = max(8, (width or _WIDE) - label - 6)
-    out = []
-    for strip in strips:
+    lines = []
+    for strip in block.strips:
         merged = ceil(len(strip.cells) / room)
         cells = [max(strip.cells[start : start + merged]) for start in range(0, len(strip.cells), merged)]
         text = f"{strip.name:<{label}}  {''.join(_shade(cell, shades) for cell in cells)}"
         each = f"  {strip.per_cell * merged} links a character" if strip.per_cell * merged > 1 else ""
-        out.append(text + each if len(text + each) + 2 <= (width or _WIDE) else text)
-    return out
+        lines.append(text + each if len(text + each) + 2 <= (width or _WIDE) else text)
+    scale = f"'{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest"
+    return Lines(f"{block.what}, {scale} ({block.top})", tuple(lines), verbatim=True)
 
 
 def _shade(cell: float, shades: str) -> str:
     return shades[0] if cell <= 0 else shades[1 + min(len(shades) - 2, int(cell * (len(shades) - 1) - 1e-9))]
+
+
+_FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"^<!-- file: (\S+) -->$", re.MULTILINE)
+_GUIDE_WIDTH = 120  # characters; longer lines are hard to read
+_COMMAND, _OUTPUT = "1;36", "36"
+
+
+def to_guide(text: str, screen: Screen) -> str:
+    """Markdown rendered for a terminal; unchanged on one without Unicode.
+
+    Long commands are wrapped with a backslash, so that they can still be pasted.
+    """
+    if not screen.unicode:
+        return text
+    parts = _FENCED.split(_COMMENT.sub(r"`\1`:", text))  # prose and fenced in turn
+    drawn = [_verbatim(part, screen) if number % 2 else _prose(part, screen) for number, part in enumerate(parts)]
+    return "\n".join(part for part in drawn if part.strip())
+
+
+def _prose(part: str, screen: Screen) -> str:
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    file, width = StringIO(), min(screen.width or _GUIDE_WIDTH, _GUIDE_WIDTH)
+    console = Console(
+        file=file, width=width, height=100, color_system="standard" if screen.colour else None, force_terminal=screen.colour,
+        no_color=not screen.colour, highlight=False, markup=False, emoji=False, legacy_windows=False,
+    )  # fmt: skip
+    console.print(Markdown(part))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).strip("\n") + "\n"
+
+
+def _verbatim(part: str, screen: Screen) -> str:
+    lines = part.splitlines()
+    if screen.width and any(line.startswith("$ ") for line in lines):
+        lines = [piece for line in lines for piece in _in_pieces(line, screen.width - 2)]
+    indent = "" if screen.width and max(map(len, lines), default=0) > screen.width - 2 else "  "
+    painted = (screen.paint(f"{indent}{line}".rstrip(), _COMMAND if line.startswith("$ ") else _OUTPUT) for line in lines)
+    return "".join(f"{line}\n" for line in painted)
+
+
+def _in_pieces(line: str, width: int) -> list[str]:
+    """A command or output line in pieces that fit; table rows stay whole."""
+    if len(line) <= width or line.lstrip()[:1] in ("|", "+"):
+        return [line]
+    command, rest = line.startswith("$ "), line.lstrip()
+    before = line[: len(line) - len(rest)]
+    more = f"{before}    "
+    pieces = wrap(rest, width - 2 * command, initial_indent=before, subsequent_indent=more, break_long_words=False,
+                  break_on_hyphens=False)  # fmt: skip
+    return [f"{piece} \\" for piece in pieces[:-1]] + pieces[-1:] if command else pieces

@@ -10,21 +10,9 @@ from math import prod
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.schedules.lattice import embedded_ring
-from colltool.schedules.program import (
-    Batches,
-    Edges,
-    Indices,
-    Program,
-    equal_chunks,
-    gathered,
-    moves,
-    pipelined,
-    schedule,
-    step,
-    strides,
-)
+from colltool.schedules.program import Batches, Indices, Program, equal_chunks, gathered, moves, schedule, step, strides
 
 
 def gather_on_ring(n: int) -> Batches:
@@ -239,11 +227,3 @@ def _multi_link_ring(primitive: Primitive, group: Group, _segments: int) -> Prog
             yield (step(around, np.roll(around, -1, axis=1), first + np.roll(around, k, axis=1)),)
 
     return equal_chunks(primitive, n, around.size, gathered(primitive, passed_on))
-
-
-@schedule("multi-link-chain", BC, REDUCE, per_pair=lambda n: 2 * n)
-def _multi_link_chain(primitive: Primitive, group: Group, segments: int) -> Program:
-    """The rings, cut at rank 0."""
-    around = rings(group.ranks)
-    ring, place = (one.ravel() for one in np.indices((len(around), group.ranks - 1)))
-    return pipelined(primitive, group.ranks, segments, Edges(around[ring, place + 1], around[ring, place], ring, place + 1))

@@ -39,13 +39,7 @@ class LinkUse(NamedTuple):
 
 
 class LinkModel:
-    """One tier's resources.
-
-    Args:
-        ranks: over all copies of the tier.
-        inside: ranks behind one endpoint.
-        endpoints: per domain of the tier; 0: all.
-    """
+    """One tier's resources: ``ranks`` over all copies, ``inside`` of them behind each of a domain's ``endpoints`` (0: all)."""
 
     classes: list[LinkClass]
     rails = 1  # separate fabrics in the tier; a leaf joins ports of one
@@ -296,9 +290,19 @@ class LatticeLinks(LinkModel):
         return f"{self._of(copy)} ({', '.join(map(str, place))}) -> ({', '.join(map(str, there))})"
 
 
-def links_of(joined_by: JoinedBy, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "", capacity_Bps: float = 1.0, *,
-             axes: Sequence[Axis] = (), alphas_s: Sequence[float] = (0.0,), boundaries: Sequence[LevelBoundary] = (),
-             rails: int = 1) -> LinkModel:  # fmt: skip
+def links_of(
+    joined_by: JoinedBy,
+    ranks: int,
+    inside: int = 1,
+    endpoints: int = 0,
+    tier: str = "",
+    capacity_Bps: float = 1.0,
+    *,
+    axes: Sequence[Axis] = (),
+    alphas_s: Sequence[float] = (0.0,),
+    boundaries: Sequence[LevelBoundary] = (),
+    rails: int = 1,
+) -> LinkModel:
     """The links of a lattice or full mesh, else one port per rank and what joins its levels; α of each level."""
     match joined_by:
         case "switches" | "tiers":

@@ -6,7 +6,7 @@ import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
-from colltool.schedules.gather_scatter import gather_on_ring
+from colltool.schedules.gather_scatter import gather_on_ring, rings
 from colltool.schedules.program import (
     Batches,
     Edges,
@@ -100,6 +100,14 @@ def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Pr
 def _chain(primitive: Primitive, group: Group, segments: int) -> Program:
     rank = np.arange(1, group.ranks)
     return pipelined(primitive, group.ranks, segments, Edges(rank, rank - 1, 0 * rank, rank))
+
+
+@schedule("multi-link-chain", BC, REDUCE, per_pair=lambda n: 2 * n)
+def _multi_link_chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    """The rings, cut at rank 0."""
+    around = rings(group.ranks)
+    ring, place = (one.ravel() for one in np.indices((len(around), group.ranks - 1)))
+    return pipelined(primitive, group.ranks, segments, Edges(around[ring, place + 1], around[ring, place], ring, place + 1))
 
 
 @moves("binomial", BC, REDUCE, chunks=1, per_pair=1)

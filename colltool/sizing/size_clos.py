@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import ceil, inf, prod
 
 from colltool.base.errors import ColltoolError, clipped, given, shown
 from colltool.base.formatting import parse_rate
 from colltool.definitions.field_types import MAX_RATIO
-from colltool.sizing.records import ClosLevel, ClosPlan, FatTree
 from colltool.sizing.wiring import FREE, Grouping, Hop, Split, Wired, most_ports, wired
 
 LEVELS = ("leaf", "spine", "core")
@@ -28,6 +28,99 @@ Hops = Sequence[float | str] | float | str
 _RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(?::(\d{1,6}(?:\.\d{1,6})?))?")
 _PORTS = re.compile(r"(\d{1,4})x([^:]+):(\d{1,4})x([^:]+)")
 _FIX = "2, 2:1, or ports and rates 48x400Gbps:8x800Gbps, for each level below the top, bottom up: 2,1.5"
+
+
+@dataclass(frozen=True)
+class FatTree:
+    """A non-blocking k-ary fat-tree of equal k-port switches; ``links`` include those to the endpoints.
+
+    ``paths``: equal ones between endpoints of two pods, over ``planes`` groups of core switches.
+    """
+
+    k: int
+    pods: int
+    endpoints: int
+    edge: int
+    aggregation: int
+    core: int
+    switches: int
+    links: int
+    paths: int
+    planes: int
+
+
+@dataclass(frozen=True)
+class ClosLevel:
+    """One level of switches.
+
+    ``switches``: on all rails; ``per_rail`` on one, where ``least`` would do by ports alone. ``down_ports``, ``up_ports``: of one
+    switch. ``oversubscription``: downlink over uplink bandwidth, 1 at the top. ``cables``: entering from below, on all rails;
+    ``parallel``: of them between one switch and each switch below that it reaches.
+    """
+
+    name: str
+    switches: int
+    per_rail: int
+    least: int
+    down_ports: int
+    up_ports: int
+    oversubscription: float
+    cables: int
+    parallel: int
+
+
+@dataclass(frozen=True)
+class ClosPlan:
+    """A Clos of equal switches; no cable joins two rails.
+
+    ``ports``: of all endpoints; ``spare_ports``: unused down-ports of the leaves; both on all rails. ``levels``: bottom up,
+    without those that are not needed. ``cables``: between switches, without those to endpoints. ``oversubscription``: of the
+    whole network, the product of the levels'. ``pods``: groups of leaves with their own spines, on a rail; ``planes``: groups of
+    top switches. ``paths``: top switches between two pods (or two leaves), each a separate path. ``tree_levels``: height of a
+    reduction tree over all endpoints; ``least_levels``: ceil(log_r of a rail's ports), that height if switches had no uplinks.
+    """
+
+    rails: int
+    radix: int
+    ports: int
+    spare_ports: int
+    levels: tuple[ClosLevel, ...]
+    switches: int
+    cables: int
+    oversubscription: float
+    pods: int
+    planes: int
+    paths: int
+    tree_levels: int
+    least_levels: int
+    notes: tuple[str, ...] = ()
+
+    def levels_over(self, ports: int) -> int:
+        """Switch levels up to where this many packed ports of a rail meet."""
+        joined = (self.down_ports, self.down_ports * -(-self.leaves // self.pods))
+        return 1 + sum(ports > most for most in joined[: len(self.levels) - 1])
+
+    @property
+    def leaves(self) -> int:
+        """On one rail."""
+        return self.levels[0].per_rail
+
+    @property
+    def spines(self) -> int:
+        return self.levels[1].per_rail if len(self.levels) > 1 else 0
+
+    @property
+    def down_ports(self) -> int:
+        return self.levels[0].down_ports
+
+    @property
+    def up_ports(self) -> int:
+        return self.levels[0].up_ports
+
+    @property
+    def cables_per_pair(self) -> int:
+        """Between a leaf and each of its spines."""
+        return self.levels[1].parallel if len(self.levels) > 1 else 0
 
 
 def fat_tree(k: int) -> FatTree:
@@ -102,9 +195,15 @@ def clos_plan(endpoints: int, ports: int, radix: int, *, rails: int = 1, levels:
     if not 2 <= radix <= MOST_PORTS:
         what = f"a switch has 2 to {MOST_PORTS} ports, got {radix}"
         raise ColltoolError(what, argument="radix", fix=f"write {given('radix', 64)}")
-    _check_hops(hops, levels)
-    on_rail = ceil(endpoints * ports / rails)
-    found, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=max(1, ports // rails)))
+    most_hops = (levels or len(LEVELS)) - 1
+    if len(hops) > most_hops:
+        what = f"{most_hops + 1} levels have {most_hops} ratio{'s' * (most_hops != 1)} below the top, got {len(hops)}"
+        raise ColltoolError(what, argument="oversubscription", fix="give one for each level with uplinks, bottom up")
+    if low := [hop for hop in hops if not isinstance(hop, Split) and not hop >= 1]:
+        what = f"oversubscription {low[0]:g} is below 1"
+        raise ColltoolError(what, argument="oversubscription", fix="1 is non-blocking, 2 is 2:1")
+    on_rail, of_endpoint = ceil(endpoints * ports / rails), max(1, ports // rails)
+    found, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=of_endpoint))
     stages = _stages(made, radix, rails, endpoints * ports, names)
     return ClosPlan(
         rails=rails,
@@ -120,19 +219,8 @@ def clos_plan(endpoints: int, ports: int, radix: int, *, rails: int = 1, levels:
         paths=stages[-1].per_rail,
         tree_levels=len(stages),
         least_levels=tree_levels(on_rail, radix),
-        notes=tuple(_notes(made, stages, radix, on_rail, max(1, ports // rails), found)),
+        notes=tuple(_notes(made, stages, radix, on_rail, of_endpoint, found)),
     )
-
-
-def _check_hops(hops: Sequence[Hop], levels: int | None) -> None:
-    count = levels or len(LEVELS)
-    if len(hops) > count - 1:
-        what = f"{count} levels have {count - 1} ratio{'s' * (count != 2)} below the top, got {len(hops)}"
-        raise ColltoolError(what, argument="oversubscription", fix="give one for each level with uplinks, bottom up")
-    for hop in hops:
-        if not isinstance(hop, Split) and not hop >= 1:
-            what, fix = f"oversubscription {hop:g} is below 1", "1 is non-blocking, 2 is 2:1"
-            raise ColltoolError(what, argument="oversubscription", fix=fix)
 
 
 def _fewest(on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping) -> tuple[Sequence[Hop], Wired]:
@@ -224,33 +312,27 @@ def hops_of(typed: Hops, radix: int) -> list[float | Split]:
 
 
 def _hop(typed: object, radix: int) -> float | Split:
-    if not isinstance(typed, str):
-        if isinstance(typed, bool) or not isinstance(typed, int | float):
-            raise _refused(f"expected a ratio, got {shown(typed)}")
-        return _checked(typed)
-    text = typed.strip()
-    if ports := _PORTS.fullmatch(text):
-        return _from_ports(text, int(ports[1]), parse_rate(ports[2]), int(ports[3]), parse_rate(ports[4]), radix)
-    ratio = _RATIO.fullmatch(text)
-    if ratio is None or (ratio[2] and not float(ratio[2])):
-        raise _refused(f"'{clipped(text)}' is not an oversubscription")
-    return _checked(float(ratio[1]) / float(ratio[2] or 1))
-
-
-def _checked(ratio: float) -> float:
+    ratio = typed
+    if isinstance(typed, str):
+        text = typed.strip()
+        if ports := _PORTS.fullmatch(text):
+            # s from ports x rates. Source: Collectives Explainer Series part 03 §1.
+            down, down_Bps, up, up_Bps = int(ports[1]), parse_rate(ports[2]), int(ports[3]), parse_rate(ports[4])
+            if not (down and up and down_Bps and up_Bps):
+                raise _refused(f"'{clipped(text)}' has no ports or no rate")
+            taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
+            if taken > radix:
+                raise _refused(f"'{clipped(text)}' needs {taken:g} ports at the faster rate, the switch has {radix}")
+            return Split(down, up, down * down_Bps / (up * up_Bps))
+        found = _RATIO.fullmatch(text)
+        if found is None or (found[2] and not float(found[2])):
+            raise _refused(f"'{clipped(text)}' is not an oversubscription")
+        ratio = float(found[1]) / float(found[2] or 1)
+    if isinstance(ratio, bool) or not isinstance(ratio, int | float):
+        raise _refused(f"expected a ratio, got {shown(ratio)}")
     if not 1 <= ratio <= MAX_RATIO:
         raise _refused(f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {clipped(shown(ratio))}")
     return float(ratio)
-
-
-def _from_ports(text: str, down: int, down_Bps: float, up: int, up_Bps: float, radix: int) -> Split:
-    """s from ports x rates. Source: Collectives Explainer Series part 03 §1."""
-    if not (down and up and down_Bps and up_Bps):
-        raise _refused(f"'{clipped(text)}' has no ports or no rate")
-    taken = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
-    if taken > radix:
-        raise _refused(f"'{clipped(text)}' needs {taken:g} ports at the faster rate, the switch has {radix}")
-    return Split(down, up, down * down_Bps / (up * up_Bps))
 
 
 def _refused(what: str) -> ColltoolError:

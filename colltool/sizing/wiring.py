@@ -83,7 +83,7 @@ def wired(ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, 
             break
         leaves = ceil(ports / leaf.down)
         two = len(hops) == 1 or leaves == 1
-        for one in [_two(leaves, radix, leaf)] if two else _three(leaves, radix, leaf, _Above(hops[1], wanted, most)):
+        for one in [_two(leaves, radix, leaf)] if two else _three(leaves, radix, leaf, hops[1], wanted, most):
             if one and sum(one.switches) <= most and (found is None or _order(one, wanted.unit) < _order(found, wanted.unit)):
                 found, most = one, sum(one.switches)
     return found
@@ -141,14 +141,7 @@ def _two(leaves: int, radix: int, leaf: Split) -> Wired | None:
     return Wired((leaf,), (leaves, spines), (leaves, ceil(leaves * leaf.up / radix)), (leaf.up // spines,))
 
 
-class _Above(NamedTuple):
-    hop: Hop
-    wanted: Grouping
-    most: float
-
-
-def _three(leaves: int, radix: int, leaf: Split, above: _Above) -> Iterator[Wired]:
-    hop, wanted, most = above
+def _three(leaves: int, radix: int, leaf: Split, hop: Hop, wanted: Grouping, most: float) -> Iterator[Wired]:
     for each in _divisors(leaf.up):
         of_pod = leaf.up // each
         for in_pod in _pods(leaves, max_down(hop, radix) // each, hop, wanted):

@@ -31,7 +31,7 @@ from colltool.training.parallel_config import ParallelConfig, RankGroup, strides
 from colltool.training.step_time import StepCalibration, StepPart, TrainingStep, assumptions, calibrated, step_time
 
 if TYPE_CHECKING:
-    from colltool.congestion.top_links import Flow
+    from colltool.congestion.loads import Flow
     from colltool.congestion.traffic import Traffic
 
 MFU_CONVENTION = "model FLOPs with the causal half of attention, over the device's dense peak in the precision of its GEMMs"
@@ -272,9 +272,8 @@ class _Load(NamedTuple):
 
 def _links(fabric: Fabric, step: TrainingStep, readings: Readings) -> JobLinks:
     """The busiest links of a priced step; ColltoolError where a full mesh has too many links to follow."""
-    from colltool.congestion.top_links import Flow, busiest_links  # loads numpy, which a plan does without
-    from colltool.congestion.traffic import MOST_MESSAGES
-    from colltool.congestion.traffic_from_schedule import Unscheduled
+    from colltool.congestion.loads import Flow, busiest_links  # loads numpy, which a plan does without
+    from colltool.congestion.traffic import MOST_MESSAGES, Unscheduled
 
     names: dict[str, int] = {}
     flows: list[Flow] = []
@@ -362,8 +361,7 @@ class _JobGroups:
 
 
 def _traffic(load: _Load, fabric: Fabric, readings: Readings) -> Traffic:
-    from colltool.congestion.traffic import Members, traffic
-    from colltool.congestion.traffic_from_schedule import neighbours, traffic_from_schedule
+    from colltool.congestion.traffic import Members, neighbours, traffic, traffic_from_schedule
 
     ran = load.ran
     if load.border == "ring":

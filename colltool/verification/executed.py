@@ -12,11 +12,10 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.composed import compose
-from colltool.schedules.executor import Network, Outcome, Tiers, joined, run
+from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
+from colltool.schedules.lattice import compose
 from colltool.schedules.links import Floats, LatticeLinks, LevelBoundary, links_of, tier_of
 from colltool.schedules.program import Program, Step, maker
-from colltool.schedules.trace import Trace, Vectors, traced, traced_by_hops
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
@@ -45,11 +44,8 @@ class TimedLinks(Network):
     """Seconds per byte of M on the ports, links and uplinks of every tier that a group spans; uplinks are those of its members.
 
     Contention is left out, oversubscription counts. Written from the fabric, not from prices: it is what prices are held against.
-
-    Args:
-        placed: a packed group; ranks are its members, innermost tier fastest.
-        groups: one for each tier it spans, as the phases of a composition see them.
-        nodes: members and, on a single tier, the servers or padding after them.
+    ``placed`` is packed, its ranks are its members; ``groups``: its tiers as the phases of a composition see them; ``nodes``:
+    members and, on a single tier, the servers or padding after them.
     """
 
     def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int) -> None:
@@ -62,8 +58,9 @@ class TimedLinks(Network):
                 uplinks = members * inside * span.occupancy.ports(below.group) * rate / above.oversubscription
                 boundaries.append(LevelBoundary(below.name, members, uplinks))
             endpoints = -(-nodes // inside) if k == len(placed.spans) - 1 else span.endpoints
-            tiers.append(links_of(tier.joined_by, nodes, inside, endpoints, "", rate, axes=groups[k].axes if groups else (),
-                                  alphas_s=[one.alpha_s for one in tier.classes], boundaries=boundaries))  # fmt: skip
+            axes, alphas = groups[k].axes if groups else (), [one.alpha_s for one in tier.classes]
+            made = links_of(tier.joined_by, nodes, inside, endpoints, "", rate, axes=axes, alphas_s=alphas, boundaries=boundaries)
+            tiers.append(made)
         super().__init__(*tiers)
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -154,12 +151,12 @@ def _cut(pipeline: Pipeline, segments: int) -> Counts:
     return Counts(*map(float, pipeline.counts(segments)))
 
 
-def composed(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings,
-             size: float) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds]:  # fmt: skip
+def composed(
+    placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, size: float
+) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds]:
     """Run a composition; for each tier, innermost first, what its formulas say and what was counted.
 
-    Raises:
-        ValueError: a phase has no schedule over endpoints alone.
+    ValueError: a phase has no schedule over endpoints alone.
     """
     program, network = _on_tiers(placed, costed, segments, readings)
     timed_links = TimedLinks(placed, network.groups, program.nodes)
@@ -207,8 +204,9 @@ def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, st
     return ("idealised", f"on real wiring {ratio}") if status == "idealised" else ("mismatch", ratio)
 
 
-def timed(verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str,
-          size: float) -> tuple[Verdict, str, tuple[float, float] | None]:  # fmt: skip
+def timed(
+    verdict: Verdict, placed: PlacedGroup, costed: CostModel, took: Seconds | str, size: float
+) -> tuple[Verdict, str, tuple[float, float] | None]:
     """The verdict with the seconds in view, a remark on them, and (price, executed).
 
     Counts alone prove no price. A price below what the busiest port, link or uplink takes is a mismatch, whatever the counts;

@@ -30,6 +30,7 @@ from colltool.estimate.phase_costs import parts_of
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.fabric.model import Fabric
+from colltool.schedules.executor import joined
 from colltool.schedules.program import effort, maker
 from colltool.verification.executed import network_for
 
@@ -71,16 +72,14 @@ def _slowed(row: AlgorithmEstimate, size: float, share: float, listed: Candidate
         factors = list(_factors(costed, share, under))
     except UnknownCost as error:
         return SlowRank(share, reason=str(error))
-    parts = tuple(_slower(part, factor) for part, factor in zip(costed.parts, factors, strict=True))
+    parts = tuple(
+        part._replace(cost=part.cost._replace(eta_beta=part.cost.eta_beta / factor))
+        for part, factor in zip(costed.parts, factors, strict=True)
+    )
     seconds: Any = replace(costed, parts=parts).at(size).total_s
-    alike = not is_array(seconds) or bool(seconds.min() == seconds.max())
-    worst = None if alike else int(seconds.argmax())
     total = float(seconds.max() if is_array(seconds) else seconds)
-    return SlowRank(share, total, total / float(row.total_s), None if worst is None else worst * placed.placement.stride)
-
-
-def _slower(part: CostTerm, factor: Any) -> CostTerm:
-    return part._replace(cost=part.cost._replace(eta_beta=part.cost.eta_beta / factor))
+    alike = not is_array(seconds) or bool(seconds.min() == seconds.max())
+    return SlowRank(share, total, total / float(row.total_s), None if alike else int(seconds.argmax()) * placed.placement.stride)
 
 
 def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[Any]:
@@ -113,17 +112,15 @@ def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[flo
 
 def _bounded(run: _PhaseRun, ports: Any) -> list[Any]:
     """How much longer each part takes when its ports take ``ports`` times as long; oversubscribed uplinks stay as they are."""
-    found = []
+    found, reach = [], run.reach
     for part in run.parts:
-        own, port = part.cost, _port_beta(part, run.reach)
+        own = part.cost
+        # η_β of a port on the part's tier, whatever its uplinks leave of it
+        port = next((level.eta_beta for level in reach.levels if level.tier == own.tier), 1.0)
+        if isinstance(part.route, Switch) and reach.in_switch:
+            port = reach.in_switch.own_eta.get(part.route.does, port)
         found.append(least(port, own.share) / least(port / ports, own.share))
     return found
-
-
-def _port_beta(part: CostTerm, reach: PathClasses) -> float:
-    """η_β of a port on the part's tier, whatever its uplinks leave of it."""
-    own = next((level.eta_beta for level in reach.levels if level.tier == part.cost.tier), 1.0)
-    return reach.in_switch.own_eta.get(part.route.does, own) if isinstance(part.route, Switch) and reach.in_switch else own
 
 
 def _runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
@@ -174,7 +171,7 @@ def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> 
     network = network_for(group, program.servers)
     peak, slow, total = 0.0, np.zeros(group.ranks), np.zeros(1)
     for batch in program.batches:
-        src, dst, chunk = (np.concatenate([getattr(one, end) for one in batch]) for end in ("src", "dst", "chunk"))
+        src, dst, chunk = joined(batch)
         loads = network.loads(src, dst, program.chunk_bytes[chunk])
         peak += float(loads.max())
         slow += np.maximum(loads.max(), network.of_ranks(loads)[: group.ranks] / share)

@@ -19,23 +19,10 @@ from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup, GroupPlacement, count_within
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
-from colltool.schedules.executor import Outcome
+from colltool.schedules.executor import Outcome, Trace, Vectors
 from colltool.schedules.program import effort, maker
-from colltool.schedules.trace import Trace, Vectors
-from colltool.verification.executed import (
-    VERDICTS,
-    Counts,
-    Seconds,
-    Verdict,
-    composed,
-    composed_trace,
-    flat,
-    flat_trace,
-    formula,
-    judge,
-    seconds,
-    timed,
-)
+from colltool.verification import executed
+from colltool.verification.executed import VERDICTS, Counts, Seconds, Verdict
 
 SEGMENTS, TRACED_SEGMENTS = 16, 2
 _QUICK = 512  # ranks whose proofs take seconds
@@ -94,17 +81,10 @@ class _GroupRun(NamedTuple):
 def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
            segments: int | None = None, names: Sequence[str] = (), *, trace: bool = False,
            vectors: Vectors = ()) -> Verification:  # fmt: skip
-    """Execute every algorithm that runs on a group, and the textbook choice of each composition.
+    """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of each composition.
 
-    Args:
-        size: M in bytes, for the times.
-        segments: P of pipelined algorithms; None: 16, or 2 for a trace.
-        names: only these algorithms.
-        trace: write down every step.
-        vectors: for a trace, the numbers that each rank starts with, or ``example``; its messages and holdings then carry values.
-
-    Raises:
-        ColltoolError: a group that does not fit, nothing of that name runs there, or not one vector a rank.
+    ``size``: M in bytes, for the times. ``segments``: P of pipelined algorithms; None: 16, or 2 for a trace, which writes down
+    every step. ``vectors``: for a trace, the numbers that each rank starts with, or ``example``; its messages then carry values.
     """
     segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
     readings = Readings(ideal=True, pipelining=segments, ring_alpha="worst", phases="sequential")
@@ -174,11 +154,11 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
 
 def _flat(row: Algorithm, run: _GroupRun) -> Verified:
     group, segments = run.group, run.segments
-    done, wanted = flat(row, group, segments), formula(row, group, segments)
-    judged = judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
+    done, wanted = executed.flat(row, group, segments), executed.formula(row, group, segments)
+    judged = executed.judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
     costed = cost_flat(row, group, run.reach, run.readings)
-    took = seconds(row, group, run.placed, costed, done, size=run.size, segments=segments)
-    trace = flat_trace(row, group, segments, run.vectors) if run.trace else None
+    took = executed.seconds(row, group, run.placed, costed, done, size=run.size, segments=segments)
+    trace = executed.flat_trace(row, group, segments, run.vectors) if run.trace else None
     first = f"{segments} segments" if _pipelined(row, group) else ""
     return _verified(run, costed, judged, [(wanted, done.counts)], done.outcome, took, first=first, trace=trace)
 
@@ -189,20 +169,29 @@ def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
     if placed.ranks**2 > MOST_MESSAGES:
         return _skipped(costed.title, costed.primitive, f"{placed.ranks} ranks are too many to execute")
     try:
-        outcome, tiers, took = composed(placed, costed, segments, readings, run.size)
+        outcome, tiers, took = executed.composed(placed, costed, segments, readings, run.size)
     except ValueError as error:
         return _skipped(costed.title, costed.primitive, str(error))
-    verdicts = [judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers]
-    trace = composed_trace(placed, costed, segments, readings, run.vectors) if run.trace else None
+    verdicts = [executed.judge(costed.status, wanted, counted, counted.n_beta) for wanted, counted in tiers]
+    trace = executed.composed_trace(placed, costed, segments, readings, run.vectors) if run.trace else None
     judged = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
     return _verified(run, costed, judged, tiers, outcome, took, first="", trace=trace)
 
 
-def _verified(run: _GroupRun, costed: CostModel, judged: tuple[Verdict, str], tiers: list[tuple[Counts, Counts]],
-              outcome: Outcome, took: Seconds | str, *, first: str, trace: Trace | None) -> Verified:  # fmt: skip
+def _verified(
+    run: _GroupRun,
+    costed: CostModel,
+    judged: tuple[Verdict, str],
+    tiers: list[tuple[Counts, Counts]],
+    outcome: Outcome,
+    took: Seconds | str,
+    *,
+    first: str,
+    trace: Trace | None,
+) -> Verified:
     """The row of an execution whose counts, tier by tier, were judged."""
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
-    verdict, more, time = timed(verdict, run.placed, costed, took, run.size)
+    verdict, more, time = executed.timed(verdict, run.placed, costed, took, run.size)
     wanted, counted = (Counts(*map(sum, zip(*side, strict=True))) for side in zip(*tiers, strict=True))
     return Verified(
         primitive=costed.primitive,

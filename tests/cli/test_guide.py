@@ -13,8 +13,7 @@ import pytest
 import colltool
 from colltool import guides
 from colltool.base.errors import ColltoolError
-from colltool.render.guide import to_guide
-from colltool.render.text import Screen
+from colltool.render.text import Screen, to_guide
 
 FOLDER = Path(colltool.__file__).parent / "guides"
 every_topic = pytest.mark.parametrize("topic", guides.TOPICS)
@@ -83,10 +82,10 @@ def test_the_terminal_gets_it_set() -> None:
     pytest.importorskip("pty")
     from cli.test_terminal import on_terminal
 
-    received = on_terminal("guide", "ci")
+    received = on_terminal("guide", "ci", PAGER="cat")
     assert "\x1b[" in received
     assert "```" not in received
-    assert "\x1b[" not in on_terminal("guide", "ci", NO_COLOR="1")
+    assert "\x1b[" not in on_terminal("guide", "ci", NO_COLOR="1", PAGER="cat")
 
 
 def test_a_file_that_is_shown_keeps_its_name() -> None:

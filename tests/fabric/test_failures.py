@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.results import Failure, failures_of, failures_of_plan
-from colltool.sizing.records import ClosPlan
-from colltool.sizing.size_clos import clos_plan
+from colltool.sizing.size_clos import ClosPlan, clos_plan
 
 Node = tuple[str, int, int]  # level, rail, number
 Cables = Counter[tuple[Node, Node]]

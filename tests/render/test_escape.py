@@ -14,12 +14,10 @@ import colltool
 from colltool.base.errors import printable
 from colltool.base.primitives import AR
 from colltool.congestion.contention import Contention, GroupCost
-from colltool.congestion.top_links import LinkLoad
+from colltool.congestion.loads import LinkLoad
 from colltool.render.blocks import Lines, Table, label
-from colltool.render.dispatch import FORMATS, rendered
-from colltool.render.escape import csv_text, html, json_text, markdown
-from colltool.render.html import to_html
-from colltool.render.markdown import to_markdown
+from colltool.render.dispatch import FORMATS, csv_text, json_text, rendered
+from colltool.render.markup import html, markdown, to_html, to_markdown
 from colltool.render.text import Screen, to_text
 
 NASTY = {

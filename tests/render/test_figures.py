@@ -16,12 +16,9 @@ from pictured import EVIL, LONG, MAKERS, made
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.calibration.calibrate import Calibration
-from colltool.render.plot import drawn, picture
-from colltool.render.plot.page import PAGE_COLOURS, Letters, alternative, page_svg
-from colltool.render.plot.sizes import ribbons_of
-from colltool.render.plot.style import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
-from colltool.render.plot.times import longest
-from colltool.render.plot.views import VIEWS
+from colltool.render.plot import PAGE_COLOURS, VIEWS, Letters, chart_of, drawn, page_svg, picture
+from colltool.render.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
+from colltool.render.plot.times import longest, ribbons_of
 
 every_picture = pytest.mark.parametrize("name", MAKERS)
 BYTES = 120_000
@@ -58,7 +55,7 @@ class TestPage:
         assert len(text.encode()) < BYTES
         root = ElementTree.fromstring(text)
         assert root.get("role") == "img"
-        assert root.get("aria-label") == alternative(made(name), MAKERS[name][1])
+        assert root.get("aria-label") == chart_of(made(name), MAKERS[name][1]).alt
         width, height = (float(root.attrib[side]) for side in ("width", "height"))
         box = [float(part) for part in root.attrib["viewBox"].split()]
         assert width / height == pytest.approx(box[2] / box[3], rel=0.01)
@@ -104,7 +101,7 @@ class TestPage:
         with pytest.raises(ColltoolError, match="needs matplotlib") as caught:
             page_svg(made("plan"), packages="matplotlib jinja2")
         assert "pip install matplotlib jinja2" in caught.value.fix
-        assert alternative(made("plan")), "words need none"
+        assert chart_of(made("plan")).alt, "words need none"
 
     def test_a_result_without_a_picture_or_a_view_is_refused(self) -> None:
         with pytest.raises(ColltoolError, match="Price has no picture"):
@@ -254,12 +251,13 @@ class TestNumbers:
 
     def test_ribbons_change_where_the_winner_does(self) -> None:
         result = made("crossover")
-        rows = {one.title: one for one in ribbons_of(result)}
-        assert rows["fastest of all"].changes == [one.from_bytes for one in result.winners[1:]]
-        assert rows["what NCCL picks"].changes == [one.from_bytes for one in result.picks[1:]]
-        assert rows["ring or tree"].changes == [one.bytes for one in result.pairs[0].crossings]
+        rows = {one.title: one.stretches for one in ribbons_of(result)}
+        changes = {title: [one.from_bytes for one in stretches[1:]] for title, stretches in rows.items()}
+        assert changes["fastest of all"] == [one.from_bytes for one in result.winners[1:]]
+        assert changes["what NCCL picks"] == [one.from_bytes for one in result.picks[1:]]
+        assert changes["ring or tree"] == [one.bytes for one in result.pairs[0].crossings]
         with drawn(result) as figure:
-            assert len(figure.axes[0].collections) == sum(len(one.stretches) for one in rows.values())
+            assert len(figure.axes[0].collections) == sum(map(len, rows.values()))
             assert {"1.36 MB", "209 MB", "45.4 MB"} <= set(texts(figure))
 
     def test_a_trace_has_hidden_and_exposed_time_and_what_was_expected(self) -> None:

@@ -12,10 +12,9 @@ import pytest
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_size, format_time
-from colltool.render.blocks import Block, Headline, Lines, Table, label, lines_table, number
+from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.dispatch import blocks, choose, document, rendered, to_csv, to_json
-from colltool.render.html import MOST_ROWS, to_fragment, to_html
-from colltool.render.markdown import to_markdown
+from colltool.render.markup import MOST_ROWS, to_fragment, to_html, to_markdown
 from colltool.render.text import Screen, to_text
 
 
@@ -186,11 +185,6 @@ def test_csv_reads_back() -> None:
     assert header == [column.key for column in COLUMNS]
     assert float(first[2]) == ROWS[0].total_s, "not a digit is lost"
     assert second == [ROWS[1].algorithm, "", "0.0015", ROWS[1].note]
-
-
-def test_lists_as_a_table() -> None:
-    rows = list(csv.reader(io.StringIO(to_csv(lines_table(PARTS)))))
-    assert rows == [["title", "line"], ["notes", LIST.lines[0]], ["notes", LIST.lines[2]], ["one sentence", ""]]
 
 
 def test_markdown() -> None:

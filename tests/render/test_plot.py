@@ -20,9 +20,8 @@ from colltool.calibration.select import ExcludedSize
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Point, Series
-from colltool.render.plot import check_plot, drawn, picture
-from colltool.render.plot.page import alternative, page_svg
-from colltool.render.plot.series import What, calibration_panels, judged_panels
+from colltool.render.plot import chart_of, check_plot, drawn, page_svg, picture
+from colltool.render.plot.fits import What, calibration_panels, judged_panels
 
 SIZES = [2.0**power for power in range(10, 29, 2)]
 LAWS = [("ring", "LL"), ("ring", "LL128"), ("in-network", "Simple")]
@@ -113,7 +112,7 @@ def test_without_matplotlib_the_error_says_what_to_install(tmp_path: Path, monke
 def test_panels_stay_few_and_lose_no_series(count: int, panels: int) -> None:
     drawn = calibration_panels(calibration(*(series(ranks=2 + i) for i in range(count))), "time")
     assert len(drawn) == panels
-    assert [curve.ranks for panel in drawn for curve in panel.curves] == list(range(2, 2 + count))
+    assert [curve.series.ranks for panel in drawn for curve in panel.curves] == list(range(2, 2 + count))
 
 
 def test_series_that_share_panels_are_grouped_by_collective() -> None:
@@ -192,7 +191,7 @@ class TestDrawn:
     def test_a_calibration_on_a_page(self) -> None:
         result = calibration(series())
         assert page_svg(result, "busbw").startswith("<svg ")
-        assert alternative(result).startswith(
+        assert chart_of(result).alt.startswith(
             "small-box, tier link: measured and fitted. time over message size: all-reduce, 8 ranks"
         )
 

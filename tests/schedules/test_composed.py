@@ -15,8 +15,8 @@ from colltool.estimate.groups import place, tier_group
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.schedules import executor
-from colltool.schedules.composed import compose
 from colltool.schedules.executor import Tiers
+from colltool.schedules.lattice import compose
 from colltool.schedules.links import tier_of
 from colltool.schedules.program import maker
 from tests.wiring import Ports

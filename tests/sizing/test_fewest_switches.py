@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colltool.base.errors import ColltoolError
-from colltool.sizing.records import ClosPlan
-from colltool.sizing.size_clos import clos_plan
+from colltool.sizing.size_clos import ClosPlan, clos_plan
 
 RATIOS = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 7.0]
 

@@ -10,8 +10,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
 from colltool.fabric.properties import fabric_facts
-from colltool.sizing.records import ClosPlan
-from colltool.sizing.size_clos import clos_plan, fat_tree, fat_tree_plan, tree_levels
+from colltool.sizing.size_clos import ClosPlan, clos_plan, fat_tree, fat_tree_plan, tree_levels
 from colltool.sizing.wiring import wired
 
 

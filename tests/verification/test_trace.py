@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
 from colltool.fabric.topology import capabilities_of
 from colltool.render.dispatch import document, rendered
-from colltool.schedules.trace import Trace
+from colltool.schedules.executor import Trace
 from colltool.verification.verify import verify
 from tests import small
 from tests.wiring import LatticeNetwork

@@ -2,69 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
-from colltool.algorithms.group import JoinedBy
 from colltool.base.errors import printable
 from colltool.base.formatting import counted, format_time
 from colltool.fabric.model import Fabric
 from colltool.render.dispatch import described, on_fabric
 from colltool.render.drawing.diagram import TierDiagram, alternative_text, diagrams, fact_texts, kind_text, most_text, place_text
-from colltool.render.drawing.direct import draw_lattice, draw_pairs, drawn_lattice, drawn_pairs, zoom
 from colltool.render.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, rules
-from colltool.render.drawing.switches import draw_switches, switch_tree_of
-
-Draw = Callable[[Canvas, TierDiagram, Area, Area], tuple[float, Focus]]
-"""Draws a tier, given the areas for its texts and its drawing; returns where both end, and the endpoint to zoom into."""
+from colltool.render.drawing.tiers import DRAWN, zoom
 
 # pixels
 WIDTH = 480.0
 _MARGIN, _PADDING, _BETWEEN = 12.0, 16.0, 30.0  # around, inside and between cards
 _WORDS, _APART = 150.0, 12.0  # the column of texts in a card, and the gap beside it
-_DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
-    "switches": (draw_switches, lambda diagram: switch_tree_of(diagram).endpoints),
-    "pair_links": (draw_pairs, drawn_pairs),
-    "neighbour_links": (draw_lattice, drawn_lattice),
-}
-"""By what joins the endpoints of a tier: how to draw it, and how many endpoints are drawn."""
 _PAGE = {"light": "#ffffff", "dark": "#0d1117"}
 
 
 def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) -> str:
     """A fabric as one ``<svg>`` element; the same fabric gives the same text.
 
-    Args:
-        prefix: of all ids, so that several drawings can stand on one page.
-        page: for an HTML page: no namespace, background or style. The page may colour its classes, see :func:`rules`.
+    ``prefix``: of all ids, so that several drawings can stand on one page. ``page``: for an HTML page: no namespace, background
+    or style. The page may colour its classes, see :func:`rules`.
     """
     root = ET.Element("svg", {"role": "img"} if page else {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
     root.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     root.set("font-family", "system-ui, sans-serif")
     ET.SubElement(root, "title", {"id": f"{prefix}-title"}).text = printable(f"Fabric {on_fabric(fabric.name, fabric.overrides)}")
     ET.SubElement(root, "desc", {"id": f"{prefix}-desc"}).text = printable(alternative_text(fabric))
-    canvas = Canvas(root)
-    back = None if page else _background(root)
+    if not page:
+        style = f"@media (prefers-color-scheme: dark) {{ .ct-page {{ fill: {_PAGE['dark']}; }} {rules(DARK)} }}"
+        ET.SubElement(root, "style").text = style
+        sheet = ET.SubElement(root, "rect", {"class": "ct-page", "width": f"{WIDTH:.0f}", "fill": _PAGE["light"]})
+    canvas, focus = Canvas(root), None
     bottom = _head(canvas, fabric)
-    focus: Focus | None = None
     for diagram in reversed(diagrams(fabric)):
         bottom, focus = _card(canvas, diagram, bottom, focus)
     height = f"{bottom + _MARGIN:.0f}"
-    if back is not None:
-        back.set("height", height)
+    if not page:
+        sheet.set("height", height)
     for key, value in (("width", f"{WIDTH:.0f}"), ("height", height), ("viewBox", f"0 0 {WIDTH:.0f} {height}")):
         root.set(key, value)
     return ET.tostring(root, encoding="unicode")
 
 
 def drawn_endpoints(diagram: TierDiagram) -> int:
-    return _DRAWN[diagram.kind.joined_by][1](diagram)
-
-
-def _background(root: ET.Element) -> ET.Element:
-    style = ET.SubElement(root, "style")
-    style.text = f"@media (prefers-color-scheme: dark) {{ .ct-page {{ fill: {_PAGE['dark']}; }} {rules(DARK)} }}"
-    return ET.SubElement(root, "rect", {"class": "ct-page", "width": f"{WIDTH:.0f}", "fill": _PAGE["light"]})
+    return DRAWN[diagram.kind.joined_by][1](diagram)
 
 
 def _head(canvas: Canvas, fabric: Fabric) -> float:
@@ -88,24 +71,17 @@ def _card(canvas: Canvas, diagram: TierDiagram, above: float, focus: Focus | Non
     if focus is not None:
         zoom(canvas, focus, above, (frame.left, frame.top), (frame.right, frame.top))
     words = inside._replace(width=_WORDS)
-    y = _card_head(canvas, diagram, inside)
+    canvas.text(inside.left, inside.top + 14, diagram.tier.name, inside.width, size=17, bold=True)
+    place = place_text(diagram)
+    y = canvas.paragraph(inside._replace(top=inside.top + 24), kind_text(diagram) + (f"; {place}" if place else ""), most=4)
+    y = canvas.paragraphs(inside._replace(top=y), filter(None, [most_text(diagram)])) + 8
     for name, text in fact_texts(diagram):
         canvas.text(words.left, y + 14, name, words.width, tone="ct-soft")
         y = canvas.paragraph(_beside(inside, y), text)
     y += _PADDING
-    bottom, focus = _DRAWN[diagram.kind.joined_by][0](canvas, diagram, words._replace(top=y), _beside(inside, y))
+    bottom, focus = DRAWN[diagram.kind.joined_by][0](canvas, diagram, words._replace(top=y), _beside(inside, y))
     box.set("height", f"{bottom + _PADDING - frame.top:.1f}")
     return bottom + _PADDING, focus
-
-
-def _card_head(canvas: Canvas, diagram: TierDiagram, inside: Area) -> float:
-    canvas.text(inside.left, inside.top + 14, diagram.tier.name, inside.width, size=17, bold=True)
-    y = inside.top + 24
-    place = place_text(diagram)
-    y = canvas.paragraph(inside._replace(top=y), kind_text(diagram) + (f"; {place}" if place else ""), most=4)
-    if most := most_text(diagram):
-        y = canvas.paragraph(inside._replace(top=y), most, tone="ct-soft")
-    return y + 8
 
 
 def _beside(inside: Area, top: float) -> Area:

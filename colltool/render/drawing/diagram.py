@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -47,31 +46,30 @@ class TierDiagram:
     @property
     def levels(self) -> tuple[LevelDiagram, ...]:
         """Levels of switches, bottom up; none in a tier of direct links."""
-        return tuple(_levels(self)) if self.kind.joined_by == "switches" else ()
+        kind, facts, plan = self.kind, self.facts, self.facts.sizing
+        found = []
+        for index, one in enumerate(kind.classes if kind.joined_by == "switches" else ()):
+            stage = plan.levels[index] if plan and kind.levels and index < len(plan.levels) else None
+            whole = facts.switches if index == 0 and len(kind.reached) == 1 else None
+            groups = ceil(facts.endpoints / one.group)
+            level = LevelDiagram(
+                name=one.name if kind.levels else "",
+                pairs=one,
+                groups=groups,
+                last=facts.endpoints - (groups - 1) * one.group,
+                uplinks=facts.levels[index].uplinks if kind.levels else 1.0,
+                switches=stage.switches if stage else whole,
+                rails=plan.rails if plan else 1,
+                reached=index < len(kind.reached),
+            )
+            found.append(level)
+        return tuple(found)
 
 
 def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
     below = [None, *(tier.name for tier in fabric.tiers)]
     facts = fabric_facts(fabric).tiers
     return tuple(TierDiagram(*one) for one in zip(fabric.tiers, facts, below, strict=False))
-
-
-def _levels(diagram: TierDiagram) -> Iterator[LevelDiagram]:
-    kind, facts, plan = diagram.kind, diagram.facts, diagram.facts.sizing
-    for index, one in enumerate(kind.classes):
-        stage = plan.levels[index] if plan and kind.levels and index < len(plan.levels) else None
-        whole = facts.switches if index == 0 and len(kind.reached) == 1 else None
-        groups = ceil(facts.endpoints / one.group)
-        yield LevelDiagram(
-            name=one.name if kind.levels else "",
-            pairs=one,
-            groups=groups,
-            last=facts.endpoints - (groups - 1) * one.group,
-            uplinks=facts.levels[index].uplinks if kind.levels else 1.0,
-            switches=stage.switches if stage else whole,
-            rails=plan.rails if plan else 1,
-            reached=index < len(kind.reached),
-        )
 
 
 def kind_text(diagram: TierDiagram) -> str:
@@ -117,9 +115,8 @@ def ports_text(diagram: TierDiagram) -> str:
 def most_text(diagram: TierDiagram) -> str:
     """Such as ``full: max_size is 8``; empty without a limit."""
     most = diagram.tier.max_size
-    if most is None:
-        return ""
-    return f"full: max_size is {most}" if diagram.facts.endpoints == most else f"max_size is {most}"
+    full = "full: " if diagram.facts.endpoints == most else ""
+    return "" if most is None else f"{full}max_size is {most}"
 
 
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
@@ -137,10 +134,6 @@ def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
         rails = f", {each} on each of {level.rails} rails" if level.rails > 1 else ""
         texts.append(f"{level.switches} switch{'es' * (level.switches != 1)}{rails}")
     return [*texts, alpha_text(level.pairs)] if diagram.kind.levels else texts
-
-
-def level_name(level: LevelDiagram) -> str:
-    return level.name or ("1 switch" if level.switches == 1 else "switches")
 
 
 def uplink_texts(level: LevelDiagram) -> list[str]:

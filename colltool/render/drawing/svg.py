@@ -6,7 +6,7 @@ scheme) take precedence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -31,6 +31,7 @@ DARK: dict[Tone, str] = {
 }
 """``ct-line`` colours strokes, the others fills."""
 
+_DASHED = {"stroke-dasharray": "4 3"}
 # font size and line height in pixels
 TEXT = 14.0
 LINE = 19.0
@@ -81,15 +82,18 @@ class Canvas:
             self._text(area.left, area.top + LINE * number + TEXT, line, said, tone=tone, bold=bold)
         return area.top + LINE * len(lines)
 
+    def paragraphs(self, area: Area, texts: Iterable[str], *, tone: Tone = "ct-soft", most: int = 6) -> float:
+        """Several of them, one below the other."""
+        top = area.top
+        for text in texts:
+            top = self.paragraph(area._replace(top=top), text, tone=tone, most=most)
+        return top
+
     def box(self, x: float, y: float, width: float, height: float, tone: Tone, *, round_: float = 4, dashed: bool = False,
             outlined: bool = True) -> ET.Element:  # fmt: skip
         given = {"x": _n(x), "y": _n(y), "width": _n(width), "height": _n(height), "rx": _n(round_), "fill": LIGHT[tone]}
-        given["class"] = tone
-        if outlined:
-            given |= {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]}
-        if dashed:
-            given["stroke-dasharray"] = "4 3"
-        return ET.SubElement(self.parent, "rect", given)
+        given |= {"class": f"{tone} ct-line", "stroke": LIGHT["ct-line"]} if outlined else {"class": tone}
+        return ET.SubElement(self.parent, "rect", given | (_DASHED if dashed else {}))
 
     def line(self, points: Sequence[tuple[float, float]], *, dashed: bool = False) -> None:
         first, *others = [f"{_n(x)} {_n(y)}" for x, y in points]
@@ -97,9 +101,7 @@ class Canvas:
 
     def path(self, steps: str, *, dashed: bool = False) -> None:
         given = {"d": steps, "fill": "none", "class": "ct-line", "stroke": LIGHT["ct-line"], "stroke-width": "1"}
-        if dashed:
-            given["stroke-dasharray"] = "4 3"
-        ET.SubElement(self.parent, "path", given)
+        ET.SubElement(self.parent, "path", given | (_DASHED if dashed else {}))
 
     def dot(self, x: float, y: float, radius: float) -> None:
         given = {"cx": _n(x), "cy": _n(y), "r": _n(radius), "fill": LIGHT["ct-soft"], "class": "ct-soft"}
@@ -114,16 +116,14 @@ class Canvas:
     def _text(self, x: float, y: float, line: str, whole: str, *, tone: Tone, size: float = TEXT, bold: bool = False,
               anchor: str = "start") -> None:  # fmt: skip
         given = {"x": _n(x), "y": _n(y), "fill": LIGHT[tone], "class": tone, "font-size": _n(size)}
-        if bold:
-            given["font-weight"] = "bold"
-        if anchor != "start":
-            given["text-anchor"] = anchor
+        given |= {"font-weight": "bold"} if bold else {}
+        given |= {"text-anchor": anchor} if anchor != "start" else {}
         element = ET.SubElement(self.parent, "text", given)
-        element.text = line
-        if line != whole:
+        if line == whole:
+            element.text = line
+        else:
             title = ET.SubElement(element, "title")
-            title.text, element.text = whole, None
-            title.tail = line
+            title.text, title.tail = whole, line
 
 
 def _n(value: float) -> str:
@@ -153,14 +153,15 @@ def _width(char: str) -> float:
 
 def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> str:
     """The text, cut and ended with ``...`` if it is wider than the room."""
-    if _fitting(text, room, size, bold) == len(text):
+    font = size * (BOLD if bold else 1.0)
+    if _fitting(text, room / font) == len(text):
         return text
-    fits = _fitting(text, room - width_of("...", size, bold=bold), size, bold)
-    return f"{text[:fits].rstrip()}..."
+    return f"{text[: _fitting(text, (room - width_of('...', size, bold=bold)) / font)].rstrip()}..."
 
 
-def _fitting(text: str, room: float, size: float, bold: bool = False) -> int:
-    widest, wide = room / (size * (BOLD if bold else 1.0)), 0.0
+def _fitting(text: str, widest: float) -> int:
+    """How many letters fit into so many font sizes."""
+    wide = 0.0
     for number, char in enumerate(text):
         wide += _width(char)
         if wide > widest + 1e-9:
@@ -171,21 +172,16 @@ def _fitting(text: str, room: float, size: float, bold: bool = False) -> int:
 def lines_of(text: str, room: float, size: float, most: int) -> list[str]:
     """The text wrapped into at most ``most`` lines; the last ends in ``...`` if it was cut."""
     lines: list[str] = []
-    for word in _pieces(text, room, size):
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and width_of(longer, size) <= room:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    if len(lines) <= most:
-        return lines
-    return [*lines[: most - 1], clipped_to(" ".join(lines[most - 1 :]), room, size)]
-
-
-def _pieces(text: str, room: float, size: float) -> Iterator[str]:
     for word in text.split():
         start = 0
         while start < len(word):
-            end = start + max(_fitting(word[start : start + _LONGEST], room, size), 1)
-            yield word[start:end]
-            start = end
+            end = start + max(_fitting(word[start : start + _LONGEST], room / size), 1)
+            piece, start = word[start:end], end
+            longer = f"{lines[-1]} {piece}" if lines else piece
+            if lines and width_of(longer, size) <= room:
+                lines[-1] = longer
+            else:
+                lines.append(piece)
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], clipped_to(" ".join(lines[most - 1 :]), room, size)]

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
+from colltool.analysis.sweep import Sweep
 from colltool.base.errors import ColltoolError, printable
+from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
-from colltool.render.html import bare
-from colltool.render.plot import need_matplotlib
-from colltool.render.plot.page import Letters, page_svg
+from colltool.render.drawing import fabric_svg
+from colltool.render.markup import bare
+from colltool.render.plot import Letters, need_matplotlib, page_svg
 from colltool.render.text import fitting
 from colltool.render.views.report import headlines, report_title
+from colltool.render.views.sweep import changes
 
 if TYPE_CHECKING:
     from colltool.analysis.report import Report, ReportEntry, ReportSection
@@ -42,8 +45,8 @@ def report_page(report: Report) -> str:
 
     folder = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, finalize=_finalized, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
+        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value, keep_trailing_newline=True,
     )  # fmt: skip
     style = _markup((folder / "page.css").read_text(encoding="utf-8"))
     letters = Letters()
@@ -56,10 +59,6 @@ def report_page(report: Report) -> str:
     )  # fmt: skip
 
 
-def _finalized(value: Any) -> Any:
-    return printable(value) if type(value) is str else value
-
-
 def _markup(text: str) -> Any:
     from markupsafe import Markup
 
@@ -70,16 +69,24 @@ def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, An
     # "plotted" is the view for the --plot option of the exhibit's command, None if it has no picture or several commands
     for at, one in enumerate(section.exhibits, 1):
         key = f"{section.key}-{at}"
-        tables, dropped = _narrowed(_on_page(one.result))
+        parts: list[Block] = []
+        dropped: dict[str, None] = {}
+        for part in _on_page(one.result):
+            if isinstance(part, Table):
+                if not part.records:
+                    continue
+                part, gone = fitting(part, WIDTH)
+                dropped |= dict.fromkeys(gone)
+            parts.append(part)
         picture = _picture(one, key, letters)
         sides = _SIDES.search(picture)
         yield {
             "key": key,
             "title": one.title,
-            "picture": picture,
+            "picture": _markup(picture),
             "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),
-            "tables": _markup(bare(tables)),
-            "dropped": dropped,
+            "tables": _markup(bare(parts)),
+            "dropped": list(dropped),
             "commands": one.commands,
             "plotted": one.view if picture and len(one.commands) == 1 else None,
         }
@@ -87,40 +94,16 @@ def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, An
 
 def _on_page(result: Any) -> list[Block]:
     # without what the picture or a table of the exhibit already shows
-    from colltool.analysis.sweep import Sweep
-    from colltool.fabric.results import FabricShown
-
     parts = blocks(result)
     if isinstance(result, FabricShown):  # the tree is drawn as a picture here
         return [part for part in parts if not (isinstance(part, Lines) and part.as_drawn)]
-    if isinstance(result, Sweep):
-        from colltool.render.views.sweep import changes
-
-        pictured = changes(result)
-        return [part for part in parts if part not in pictured]
-    return parts
+    pictured = changes(result) if isinstance(result, Sweep) else []
+    return [part for part in parts if part not in pictured]
 
 
-def _narrowed(parts: list[Block]) -> tuple[list[Block], list[str]]:
-    found: list[Block] = []
-    dropped: dict[str, None] = {}
-    for part in parts:
-        if isinstance(part, Table):
-            if not part.records:
-                continue
-            part, gone = fitting(part, WIDTH)
-            dropped |= dict.fromkeys(gone)
-        found.append(part)
-    return found, list(dropped)
-
-
-def _picture(one: ReportEntry, key: str, letters: Letters) -> Any:
-    from colltool.fabric.results import FabricShown
-
+def _picture(one: ReportEntry, key: str, letters: Letters) -> str:
     if one.view is None:
         return ""
     if isinstance(one.result, FabricShown):
-        from colltool.render.drawing import fabric_svg
-
-        return _markup(fabric_svg(one.result.fabric, prefix=key, page=True))
-    return _markup(page_svg(one.result, one.view, prefix=key, packages=PACKAGES, letters=letters))
+        return fabric_svg(one.result.fabric, prefix=key, page=True)
+    return page_svg(one.result, one.view, prefix=key, packages=PACKAGES, letters=letters)

@@ -1,21 +1,147 @@
-"""Charts as data (panels, legend, alt text), and how they are drawn on a figure."""
+"""The look of every plot (colours, ticks, wrapped text), and charts as data: panels, legend, alt text; drawn on a figure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from colltool.render.plot.style import COLOURS, DARK_TEXT, HATCHES, INK, letters, text_on, wrapped
+from colltool.base.errors import printable
+from colltool.render.drawing.svg import lines_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+INK, SOFT, LINE, GRID, PAPER = "#1a1a1a", "#595959", "#666666", "#e6e6e6", "#ffffff"
+"""Text and marks; secondary text; axes; their grid; the background. A page replaces these five by its own colours."""
+
+Dash = str | tuple[int, tuple[int, ...]]
+# For areas: Okabe and Ito's palette, which colour-blind readers can tell apart.
+COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
+# For thin lines: the same hues, darker where needed for a contrast of 3:1 with white and with a dark page (WCAG 2.2, 1.4.11).
+PENS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B57A00", "#3A8FC4", "#8F6BC0", "#808080")
+DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1)), (0, (1, 1)))
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+HATCHES = ("", "//", "\\\\", "xx", "--", "||", "++")  # lines only: dots are a thousand curves in an SVG
+DARK_TEXT, LIGHT_TEXT = "#111111", "#fefefe"  # on a colour, on any page
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # bundled with matplotlib: the same everywhere
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": LINE,
+    "ytick.color": LINE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "text.parse_math": False,  # a $ in a name is a $
+    "svg.fonttype": "none",
+    "svg.hashsalt": "colltool",
+    "savefig.dpi": 150,
+}
 NAMES_WIDE = 0.24  # share of the width for the names of rows
 GREY = "#b3b3b3"  # baselines and overheads
 ACROSS = "////"
 _MARK = 1.6  # line width in points
+_SLANTED = 0.3  # inches from one slanted label to the next
+_MOST_LINES = 12  # of a name or a title
+
+
+def letters(inches: float) -> int:
+    """How many letters of 8 points fit."""
+    return int(inches / 0.068)
+
+
+def wrapped(text: str, inches: float, points: float = 8) -> str:
+    """Text in lines that fit, without control characters, which names from files may have."""
+    return "\n".join(lines_of(printable(text), 72 * inches, points, _MOST_LINES))
+
+
+def text_on(colour: str) -> str:
+    """A readable text colour on one of :data:`COLOURS`."""
+    return LIGHT_TEXT if colour == COLOURS[6] else DARK_TEXT
+
+
+def letter(at: int) -> str:
+    """The letter of a legend entry: ``A``, ``B``, ..., ``Z``, ``AA``."""
+    return (letter(at // 26 - 1) if at >= 26 else "") + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[at % 26]
+
+
+def colour_of(at: int) -> str:
+    return COLOURS[at % len(COLOURS)]
+
+
+def hatch_of(at: int) -> str:
+    return HATCHES[at // len(COLOURS) % len(HATCHES)]
+
+
+class Pen(NamedTuple):
+    """A line: a colour that comes again gets another dash and mark."""
+
+    colour: str
+    dash: Dash
+    mark: str
+
+
+def pen_of(at: int) -> Pen:
+    turn = at + at // len(PENS)
+    return Pen(PENS[at % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
+
+
+def decade_ticks(low: float, high: float, steps: Iterable[Iterable[float]]) -> list[float]:
+    """Round ticks of a log axis from ``low`` to ``high``: the first of the digits in a decade that give three."""
+    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
+    choices = ([digit * 10.0**decade for decade in decades for digit in digits] for digits in steps)
+    return first_of_three([tick for tick in ticks if low <= tick <= high] for ticks in choices)
+
+
+def first_of_three(choices: Iterable[list[Any]]) -> list[Any]:
+    """The first choice with at least three ticks, else the last."""
+    ticks: list[Any] = []
+    for ticks in choices:
+        if len(ticks) >= 3:
+            break
+    return ticks
+
+
+def thinned(ticks: Sequence[Any], most: int = 12) -> list[Any]:
+    """Every n-th tick, so that at most ``most`` are left."""
+    return list(ticks[:: -(-len(ticks) // most)]) if ticks else []
+
+
+def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list[int]:
+    """Indices of those of the ascending places on an axis that have room for a slanted label."""
+    at = [log10(place) if logs else place for place in places]
+    whole = (at[-1] - at[0]) or 1.0
+    kept: list[int] = []
+    for index, place in enumerate(at):
+        if not kept or (place - at[kept[-1]]) / whole * inches >= _SLANTED:
+            kept.append(index)
+    return kept
+
+
+def log_scale(axes: Axes, which: Literal["x", "y"], ends: tuple[float, float], show: Callable[[float], str]) -> None:
+    """Ticks at decades, else 1-2-5, else every digit."""
+    ticks = thinned(decade_ticks(*ends, ((1,), (1, 2, 5), range(1, 10))))
+    axes.minorticks_off()
+    axes.set(**{f"{which}scale": "log", f"{which}lim": ends})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_ticks(ticks, [show(tick) for tick in ticks])
+    axis.set_ticks([], minor=True)
 
 
 class Panel(NamedTuple):
@@ -55,30 +181,27 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
         panel.draw(axes, width / columns)
         if panel.title:
             axes.set_title(wrapped(panel.title, 0.65 * width / columns, 9), loc="left", fontweight="bold")
-    found = {key.label: _swatch(figure.axes[0], key) for key in chart.keys}
+    found: dict[str, Any] = {}
+    for label, colour, hatch in chart.keys:
+        first = figure.axes[0]
+        (found[label],) = (
+            first.fill([], [], **_look(colour, hatch))
+            if colour
+            else first.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)
+        )
     for axes in list(figure.axes):
         handles, names = axes.get_legend_handles_labels()
         found |= {str(name): handle for handle, name in zip(handles, names, strict=True)}
-    under = _legend(figure, width, found)
-    if not paged:
-        figure.suptitle(wrapped(chart.title, 0.92 * width, chart.points), fontsize=chart.points)
-    figure.set_size_inches(width, sum(tall) + 0.7 + 0.18 * under)
-
-
-def _legend(figure: Figure, width: float, found: dict[str, Any]) -> int:
-    # below the panels, in as many columns as the longest label allows; returns its number of lines
+    # the legend is below the panels, in as many columns as the longest label allows
     labels = [wrapped(label, width - 0.8) for label in found]
     longest = max((len(line) for label in labels for line in label.splitlines()), default=0)
-    columns = max(1, min(len(labels), letters(width) // (longest + 9)))
+    across = max(1, min(len(labels), letters(width) // (longest + 9)))
     if labels:
-        figure.legend(list(found.values()), labels, loc="outside lower center", ncols=columns, handlelength=3.2)
-    return sum(1 + label.count("\n") for label in labels[::columns])
-
-
-def _swatch(axes: Axes, key: Key) -> Any:
-    if key.colour:
-        return axes.fill([], [], **_look(key.colour, key.hatch))[0]
-    return axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)[0]
+        figure.legend(list(found.values()), labels, loc="outside lower center", ncols=across, handlelength=3.2)
+    if not paged:
+        figure.suptitle(wrapped(chart.title, 0.92 * width, chart.points), fontsize=chart.points)
+    under = sum(1 + label.count("\n") for label in labels[::across])
+    figure.set_size_inches(width, sum(tall) + 0.7 + 0.18 * under)
 
 
 def _look(colour: str, hatch: str) -> dict[str, Any]:
@@ -102,18 +225,6 @@ class Bar(NamedTuple):
     behind: str = ""
     mark: float | None = None
 
-    @property
-    def length(self) -> float:
-        return sum(piece.amount for piece in self.pieces)
-
-
-def colour_of(at: int) -> str:
-    return COLOURS[at % len(COLOURS)]
-
-
-def hatch_of(at: int) -> str:
-    return HATCHES[at // len(COLOURS) % len(HATCHES)]
-
 
 def bars_panel(bars: Sequence[Bar], show: Callable[[float], str], title: str = "", most: float = 0.0, along: str = "") -> Panel:
     """Stacked horizontal bars, the first on top; the axis ends at ``most`` (0: the longest bar), longer bars get an arrow."""
@@ -121,25 +232,31 @@ def bars_panel(bars: Sequence[Bar], show: Callable[[float], str], title: str = "
 
 
 def _bars(bars: Sequence[Bar], show: Callable[[float], str], most: float, along: str, axes: Axes, inches: float) -> None:
-    longest = max((max(bar.length, bar.mark or 0.0) for bar in bars), default=0.0)
+    lengths = [sum(piece.amount for piece in bar.pieces) for bar in bars]
+    longest = max((max(length, bar.mark or 0.0) for length, bar in zip(lengths, bars, strict=True)), default=0.0)
     end = min(most or longest, longest) or 1.0
     behind = max((len(bar.behind) for bar in bars), default=0)
     room = (1 - NAMES_WIDE) * inches - 0.2
     scale = end / max(0.35, 1 - (behind + 2) / letters(room))
-    for row, bar in enumerate(bars):
+    for row, (length, bar) in enumerate(zip(lengths, bars, strict=True)):
         left = 0.0
         for piece in bar.pieces:
             shown = min(left + piece.amount, end) - left
-            _piece(axes, row, left, shown, piece, letters(room * abs(shown) / scale))
+            if shown:
+                axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))
+                # the whole text, just its letter, or nothing
+                fits = letters(room * abs(shown) / scale) - 1
+                if text := next((text for text in (piece.text, piece.text.partition(" ")[0]) if len(text) <= fits), ""):
+                    box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None
+                    axes.text(left + shown / 2, row, text, ha="center", va="center", color=text_on(piece.colour), bbox=box)
             left += shown
-        arrow = "> " if bar.length > end * (1 + 1e-9) else ""
+        arrow = "> " if length > end * (1 + 1e-9) else ""
         if bar.mark is not None:
             axes.plot([bar.mark] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
         axes.text(max(left, bar.mark or 0.0), row, f" {arrow}{bar.behind}", va="center")
     name_rows(axes, [bar.name for bar in bars], NAMES_WIDE * inches)
     axes.set_xlim(0, scale)
-    axes.locator_params(axis="x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda value, _: show(value))
+    value_axis(axes, show)
     axes.set_xlabel(along)
 
 
@@ -149,12 +266,6 @@ def name_rows(axes: Axes, names: Sequence[str], inches: float) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _piece(axes: Axes, row: int, left: float, shown: float, piece: BarPiece, room: int) -> None:
-    if not shown:
-        return
-    axes.barh(row, shown, left=left, height=0.62, **_look(piece.colour, piece.hatch))
-    # the whole text, just its letter, or nothing
-    text = next((text for text in (piece.text, piece.text.partition(" ")[0]) if len(text) + 1 <= room), "")
-    if text:
-        box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None
-        axes.text(left + shown / 2, row, text, ha="center", va="center", color=text_on(piece.colour), bbox=box)
+def value_axis(axes: Axes, show: Callable[[float], str]) -> None:
+    axes.locator_params(axis="x", nbins=6)
+    axes.xaxis.set_major_formatter(lambda value, _: show(value))

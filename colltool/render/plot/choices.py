@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby, pairwise
-from math import sqrt
+from math import nan, sqrt
 from typing import TYPE_CHECKING, Any
 
 from colltool.analysis.compare import CompareLine, Comparison
@@ -14,19 +14,22 @@ from colltool.analysis.sensitivity import Sensitivity, Spread
 from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, format_time, percent, size_text
-from colltool.render.plot.chart import Chart, Key, Panel, colour_of, name_rows
-from colltool.render.plot.style import (
+from colltool.render.plot.chart import (
     COLOURS,
-    DASHES,
     INK,
-    MARKS,
     PAPER,
-    PENS,
+    Chart,
+    Key,
+    Panel,
     apart,
+    colour_of,
     letter,
     log_scale,
+    name_rows,
+    pen_of,
     text_on,
     thinned,
+    value_axis,
     wrapped,
 )
 from colltool.render.views.compare import verdict as compared
@@ -51,16 +54,10 @@ def _pivot(result: Sweep) -> Pivot:
     return pivot
 
 
-def _most(paged: bool) -> int:
-    return 3 if paged else 6
-
-
-def _fewer(panels: int, paged: bool) -> str:
-    return f" ({_most(paged)} of {panels} tables)" if panels > _most(paged) else ""
-
-
-def _columns(panels: int, paged: bool) -> int:
-    return 1 if paged else min(2, panels)
+def _room(panels: int, paged: bool) -> tuple[int, int, str]:
+    """How many panels are drawn, in how many columns, and what the title says of the others."""
+    most = 3 if paged else 6
+    return most, 1 if paged else min(2, panels), f" ({most} of {panels} tables)" if panels > most else ""
 
 
 def _winners(result: Sweep) -> list[str]:
@@ -71,53 +68,47 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     """A map of the fastest algorithm over two axes of a sweep."""
     pivot, names = _pivot(result), _winners(result)
     tables = list(pivot_tables(result, pivot))
-    columns = _columns(len(tables), paged)
+    most, columns, fewer = _room(len(tables), paged)
     across = len(axis_values(result, pivot.cols)) * columns
     width = 5.2 if paged else min(16.0, max(6.8, 0.42 * across + 2))
     lettered = (width - 1.2) / across > _LETTER_WIDE
     height = min(8.0, max(0.8, 0.3 * len(axis_values(result, pivot.rows)))) + 0.9
     panels = tuple(
         Panel(partial(_map, result, pivot, cells, names, lettered), height, pivot_title(result, fixed))
-        for fixed, cells in tables[: _most(paged)]
+        for fixed, cells in tables[:most]
     )
     won = [cell.algorithm for cell in result.cells if cell.algorithm]
-    most = sorted(names, key=lambda name: -won.count(name))
-    counts = ", ".join(f"{name} in {won.count(name)}" for name in most[:6]) + (" and others" if len(most) > 6 else "")
+    often = sorted(names, key=lambda name: -won.count(name))
+    counts = ", ".join(f"{name} in {won.count(name)}" for name in often[:6]) + (" and others" if len(often) > 6 else "")
     axes = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
     alt = f"Map of the fastest schedule, {axes}: {sweep_title(result)}. Of {len(result.cells)} cells {counts}."
     keys = [Key(f"{letter(at)}  {name}", colour_of(at)) for at, name in enumerate(names)]
-    return Chart(f"fastest: {sweep_title(result)}{_fewer(len(tables), paged)}", alt, panels, keys, columns, width)
+    return Chart(f"fastest: {sweep_title(result)}{fewer}", alt, panels, keys, columns, width)
 
 
 def _map(
     result: Sweep, pivot: Pivot, cells: list[list[Cell]], names: list[str], lettered: bool, axes: Axes, _inches: float
 ) -> None:
     for row, line in enumerate(cells):
-        for name, run in groupby(range(len(line)), key=lambda column: line[column].algorithm):
+        for name, same in groupby(range(len(line)), key=lambda column: line[column].algorithm):
             if name is not None:
-                _won(axes, row, list(run), names.index(name), lettered=lettered)
-    across, down = ([_label(key, value) for value in axis_values(result, key)] for key in (pivot.cols, pivot.rows))
+                # its letter in each cell, or once in the middle where cells are too narrow
+                run, colour = list(same), colour_of(names.index(name))
+                ends = [run[0] - 0.5, run[-1] + 0.5]
+                axes.fill_between(ends, row - 0.5, row + 0.5, color=colour, linewidth=0)
+                for column in run if lettered else [sum(ends) / 2]:
+                    axes.text(column, row, letter(names.index(name)), ha="center", va="center", color=text_on(colour))
+    across, down = (
+        [size_text(float(value)) if key == "bytes" else shown(key, value) for value in axis_values(result, key)]
+        for key in (pivot.cols, pivot.rows)
+    )
     places = thinned(range(len(across)), 14)
     axes.set_xticks(places, [across[place] for place in places], rotation=45 if len(places) > 6 else 0)
     places = thinned(range(len(down)), 20)
     axes.set_yticks(places, [wrapped(down[place], 1.6) for place in places])
-    axes.set_xlabel(axis_title(pivot.cols))
-    axes.set_ylabel(axis_title(pivot.rows))
-    axes.set_xlim(-0.5, len(across) - 0.5)
-    axes.set_ylim(len(down) - 0.5, -0.5)
+    axes.set(xlabel=axis_title(pivot.cols), xlim=(-0.5, len(across) - 0.5))
+    axes.set(ylabel=axis_title(pivot.rows), ylim=(len(down) - 0.5, -0.5))
     axes.grid(visible=False)
-
-
-def _label(key: str, value: Any) -> str:
-    return size_text(float(value)) if key == "bytes" else shown(key, value)
-
-
-def _won(axes: Axes, row: int, run: list[int], at: int, *, lettered: bool) -> None:
-    # a run of cells with the same winner: its letter in each cell, or once in the middle where cells are too narrow
-    ends = [run[0] - 0.5, run[-1] + 0.5]
-    axes.fill_between(ends, row - 0.5, row + 0.5, color=colour_of(at), linewidth=0)
-    for column in run if lettered else [sum(ends) / 2]:
-        axes.text(column, row, letter(at), ha="center", va="center", color=text_on(colour_of(at)))
 
 
 def lines_chart(result: Sweep, paged: bool) -> Chart:
@@ -126,9 +117,9 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
     if pivot.rows == "bytes":
         pivot = pivot._replace(rows=pivot.cols, cols=pivot.rows)
     tables = list(pivot_tables(result, pivot))
-    columns = _columns(len(tables), paged)
+    most, columns, fewer = _room(len(tables), paged)
     panels = []
-    for at, (fixed, cells) in enumerate(tables[: _most(paged)]):
+    for at, (fixed, cells) in enumerate(tables[:most]):
         drawn = _drawn_rows(cells)
         left = f"{len(drawn)} of {len(cells)} lines" if len(drawn) < len(cells) else ""
         title = ", ".join(filter(None, (pivot_title(result, fixed), left)))
@@ -138,8 +129,7 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
     reached = f"It goes from {format_rate(min(rates), 3)} to {format_rate(max(rates), 3)}" if rates else "Nothing runs"
     fastest = ", ".join(_winners(result)[:6])
     alt = f"Bus bandwidth over {axis_title(pivot.cols)}{per}: {sweep_title(result)}. {reached}; fastest: {fastest}."
-    title = f"busbw of the fastest: {sweep_title(result)}{_fewer(len(tables), paged)}"
-    return Chart(title, alt, tuple(panels), columns=columns)
+    return Chart(f"busbw of the fastest: {sweep_title(result)}{fewer}", alt, tuple(panels), columns=columns)
 
 
 def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
@@ -154,13 +144,19 @@ def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], first: bool, ax
     over, down = axis_values(result, pivot.cols), axis_values(result, pivot.rows)
     numbers = pivot.cols in ("bytes", "ranks") and all(isinstance(value, int | float) for value in over)
     places = [float(value) if numbers else float(place + 1) for place, value in enumerate(over)]
-    rates: list[float] = []
+    every: list[float] = []
     for pen, row in enumerate(_drawn_rows(cells)):
+        rates = [cell.busbw_Bps or nan for cell in cells[row]]  # NaN leaves a gap where nothing can be priced
         name = f"{axis_title(pivot.rows)} {shown(pivot.rows, down[row])}"
-        rates += _sweep_line(axes, places, cells[row], pen, name if len(down) > 1 else None)
+        _pen_line(axes, places, rates, pen, name if len(down) > 1 else None)
+        for at, (one, other) in enumerate(pairwise(cells[row])):
+            if _changed(one, other) and one.busbw_Bps and other.busbw_Bps:
+                middle = ([sqrt(places[at] * places[at + 1])], [sqrt(one.busbw_Bps * other.busbw_Bps)])
+                axes.plot(*middle, "o", color=pen_of(pen).colour, markerfacecolor=PAPER, markersize=7, zorder=4)
+        every += [rate for rate in rates if rate == rate]
     if any(_changed(one, other) for line in cells for one, other in pairwise(line)):
         axes.plot([], [], "o", color=INK, markerfacecolor=PAPER, markersize=7, label="the fastest schedule changes")
-    _over_size(axes, places, rates, inches - 1, first=first)
+    _over_size(axes, places, every, inches - 1, first=first)
     if pivot.cols != "bytes":
         logs = pivot.cols == "ranks" and len(set(places)) == len(over) > 1
         kept = apart(places, inches - 1, logs=logs)
@@ -171,22 +167,10 @@ def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], first: bool, ax
         axes.set_xlabel(axis_title(pivot.cols))
 
 
-def _sweep_line(axes: Axes, places: Sequence[float], cells: Sequence[Cell], pen: int, name: str | None) -> list[float]:
-    # NaN leaves a gap where nothing can be priced
-    rates = [cell.busbw_Bps or float("nan") for cell in cells]
-    _pen_line(axes, places, rates, pen, name)
-    for at, (one, other) in enumerate(pairwise(cells)):
-        if _changed(one, other) and one.busbw_Bps and other.busbw_Bps:
-            middle = ([sqrt(places[at] * places[at + 1])], [sqrt(one.busbw_Bps * other.busbw_Bps)])
-            axes.plot(*middle, "o", color=PENS[pen], markerfacecolor=PAPER, markersize=7, zorder=4)
-    return [rate for rate in rates if rate == rate]
-
-
 def _pen_line(axes: Axes, places: Sequence[float], rates: Sequence[float], pen: int, name: str | None) -> None:
-    turn = pen + pen // len(PENS)  # a colour that comes again gets another dash and mark
-    dash, mark = (pens[turn % len(pens)] for pens in (DASHES, MARKS))
+    colour, dash, mark = pen_of(pen)
     every = max(1, len(places) // _MOST_MARKS)
-    axes.plot(places, rates, color=PENS[pen % len(PENS)], linestyle=dash, marker=mark, markersize=4, markevery=every, label=name)
+    axes.plot(places, rates, color=colour, linestyle=dash, marker=mark, markersize=4, markevery=every, label=name)
 
 
 def _changed(one: Cell, other: Cell) -> bool:
@@ -201,24 +185,22 @@ def _over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inche
     ticks = [ticks[at] for at in apart(ticks, inches, logs=True)]
     axes.set_xticks(ticks, [size_text(size) for size in ticks], rotation=45 if len(ticks) > 5 else 0)
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("message size")
-    axes.set_ylabel("busbw" if first else "")
+    axes.set(xlabel="message size", ylabel="busbw" if first else "")
 
 
 def comparison_chart(result: Comparison, paged: bool) -> Chart:
     """Bus bandwidth of each fabric over size, a panel per primitive and rank count; the band reaches to no contention."""
     every = list(dict.fromkeys((line.primitive, line.ranks) for line in result.lines))
-    columns = _columns(len(every), paged)
+    most, columns, fewer = _room(len(every), paged)
     panels = []
-    for at, (primitive, ranks) in enumerate(every[: _most(paged)]):
+    for at, (primitive, ranks) in enumerate(every[:most]):
         lines = [line for line in result.lines if (line.primitive, line.ranks) == (primitive, ranks)]
         panels.append(Panel(partial(_compared, result, lines, at % columns == 0), 2.9, f"{primitive.spoken}, {ranks} ranks"))
     names = ", ".join(one.name for one in result.columns)
     where = ", ".join(f"{primitive.spoken} on {ranks} ranks" for primitive, ranks in every)
     said = "; ".join(compared(result)[:3])
-    title = f"{said} (bands: up to no contention){_fewer(len(every), paged)}"
     alt = f"Bus bandwidth over message size of {names}: {where}. {said}."
-    return Chart(title, alt, tuple(panels), columns=columns, points=9)
+    return Chart(f"{said} (bands: up to no contention){fewer}", alt, tuple(panels), columns=columns, points=9)
 
 
 def _compared(result: Comparison, lines: list[CompareLine], first: bool, axes: Axes, inches: float) -> None:
@@ -229,7 +211,7 @@ def _compared(result: Comparison, lines: list[CompareLine], first: bool, axes: A
                   for size, cell in cells if cell.busbw_Bps and cell.total_s and cell.ideal_s]  # fmt: skip
         sizes, own, quiet = ([point[part] for point in points] for part in range(3))
         _pen_line(axes, sizes, own, column, one.name)
-        axes.fill_between(sizes, own, quiet, color=PENS[column % len(PENS)], alpha=0.15, linewidth=0)
+        axes.fill_between(sizes, own, quiet, color=pen_of(column).colour, alpha=0.15, linewidth=0)
         rates += [*own, *quiet]
     _over_size(axes, [line.bytes for line in lines], rates, inches - 1, first=first)
 
@@ -270,5 +252,4 @@ def _tornado(result: Sensitivity, moves: Sequence[Any], axes: Axes, inches: floa
 def _time_rows(axes: Axes, names: list[str], inches: float) -> None:
     name_rows(axes, names, 0.28 * inches)
     axes.margins(x=0.2)
-    axes.locator_params(axis="x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda seconds, _: format_time(seconds, 3))
+    value_axis(axes, lambda seconds: format_time(seconds, 3))

@@ -1,42 +1,150 @@
-"""Charts of measured and modelled time or busbw over size, each with a strip of the model's errors below it."""
+"""Charts of measured and modelled time or busbw over size, a panel per series or per collective, each with a strip of
+the model's errors below it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from math import ceil, floor, log10, sqrt
+from math import nan, sqrt
 from textwrap import shorten
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import binary_size, format_rate, format_time, percent, whole_percent
 from colltool.calibration.calibrate import Calibration
-from colltool.diagnosis.results import Diagnosis, SeriesHealth, Validation
+from colltool.diagnosis.results import Diagnosis, ValidatedSeries, Validation
+from colltool.measurements.series import Point, Series
 from colltool.render.dispatch import on_fabric
-from colltool.render.plot.chart import Chart, Panel
-from colltool.render.plot.series import (
-    MAX_PANELS,
-    Modelled,
-    SeriesCurve,
-    SizePanel,
-    What,
-    calibration_panels,
-    every,
-    judged_panels,
-)
-from colltool.render.plot.style import DASHES, INK, LINE, MARKS, PAPER, PENS, SOFT, Dash, first_of_three, letters
+from colltool.render.plot.chart import INK, LINE, PAPER, SOFT, Chart, Panel, Pen, decade_ticks, first_of_three, letters, pen_of
 from colltool.render.views.doctor import verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+What = Literal["time", "busbw"]
+
+MAX_PANELS = 12  # in a file; a page has room for fewer
+MAX_CURVES = 8  # in the panel of a collective; more only where there would be too many panels
 _COLUMNS = {1: 1, 2: 2, 3: 3, 4: 2, 5: 3, 6: 3, 7: 3, 8: 4, 9: 3}
-_MOST_ON_A_PAGE = 4
-_SHAPES = ("X", "s", "D", "P", "p")  # of points left out, one per reason
-_OTHER_SHAPE = "h"
+_SHAPES = ("X", "s", "D", "P", "p")  # of points left out, one per reason; "h" for further ones
 _BANDS_PERCENT = {15: 0.06, 5: 0.08}  # opacity of the error bands, the inner one on top
 _SCALES_PERCENT = (20, 30, 50, 100, 200, 500, 1000)
 _TIME_DIGITS = ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
+
+
+class Modelled(NamedTuple):
+    """The model's time for a point; ``error`` is modelled/measured time - 1, ``law`` its algorithm and protocol."""
+
+    seconds: float
+    error: float
+    law: str
+
+
+class PlotPoint(NamedTuple):
+    """A point; its values are in the unit of the y axis."""
+
+    bytes: float
+    measured: float
+    low: float
+    high: float
+    row: Modelled | None
+    model: float  # NaN without a row
+    left_out: str  # why the fit does not use it; empty where it does
+
+
+class SeriesCurve(NamedTuple):
+    """``name`` tells a series from the others of its collective, ``law`` names the algorithms of its model."""
+
+    series: Series
+    name: str
+    law: str
+    mape: float
+    worst: float
+    spots: tuple[PlotPoint, ...]
+
+
+class SizePanel(NamedTuple):
+    title: str
+    subtitle: str
+    curves: tuple[SeriesCurve, ...]
+
+
+def calibration_panels(result: Calibration, what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
+    curves = []
+    for one, extra in zip(result.series, _extras([one.series for one in result.series]), strict=True):
+        rows = {row.bytes: Modelled(row.fitted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.residuals}
+        reasons = {row.bytes: "no reason given" for row in one.residuals if not row.used}
+        reasons |= {skipped.bytes: skipped.reason for skipped in one.left_out}
+        spots = tuple(_spot(one.series, point, rows, reasons, what) for point in one.series.points)
+        curves.append(SeriesCurve(one.series, one.series.who + extra, " + ".join(one.algorithms), one.mape, one.worst, spots))
+    return _panels(curves, most)
+
+
+def judged_panels(judged: Sequence[ValidatedSeries], what: What, most: int = MAX_PANELS) -> tuple[SizePanel, ...]:
+    curves = []
+    for one, extra in zip(judged, _extras([one.series for one in judged]), strict=True):
+        rows = {row.bytes: Modelled(row.predicted_s, row.relative_error, _law(row.algorithm, row.protocol)) for row in one.points}
+        law = ", ".join(dict.fromkeys(row.algorithm for row in one.points))
+        spots = tuple(_spot(one.series, point, rows, {}, what) for point in one.series.points)
+        curves.append(SeriesCurve(one.series, one.series.who + extra, law, one.mape, one.worst, spots))
+    return _panels(curves, most)
+
+
+def _law(algorithm: str, protocol: str) -> str:
+    return f"{algorithm}, {protocol}" if protocol else algorithm
+
+
+def _spot(series: Series, point: Point, rows: Mapping[float, Modelled], reasons: Mapping[float, str], what: What) -> PlotPoint:
+    def value(seconds: float) -> float:
+        return seconds if what == "time" else series.busbw_Bps(point, seconds)
+
+    row, reason = rows.get(point.bytes), reasons.get(point.bytes, "")
+    low, high = sorted((value(point.low_s), value(point.high_s)))
+    model, why = (value(row.seconds), reason) if row else (nan, reason or "no model at this size")
+    return PlotPoint(point.bytes, value(point.seconds), low, high, row, model=model, left_out=why)
+
+
+def _extras(all_series: Sequence[Series]) -> list[str]:
+    """For series of one title, what tells them apart."""
+    extras = []
+    for series in all_series:
+        twins = [_marks(other) for other in all_series if other.title == series.title]
+        several = zip(_marks(series), zip(*twins, strict=True), strict=True)
+        extras.append("".join(f", {mark}" for mark, column in several if mark and len(set(column)) > 1))
+    return extras
+
+
+def _marks(series: Series) -> tuple[str, ...]:
+    return series.library, series.version, series.dtype, " ".join(series.files)
+
+
+def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
+    if len(curves) <= most:
+        return tuple(_size_panel((curve,)) for curve in curves)
+    collectives: dict[str, tuple[SeriesCurve, ...]] = {}
+    for curve in curves:
+        name = curve.series.primitive.spoken
+        collectives[name] = (*collectives.get(name, ()), curve)
+    size = MAX_CURVES
+    while sum(-(-len(group) // size) for group in collectives.values()) > max(most, len(collectives)):
+        size += 1
+    return tuple(_size_panel(group[i : i + size]) for group in collectives.values() for i in range(0, len(group), size))
+
+
+def _size_panel(curves: tuple[SeriesCurve, ...]) -> SizePanel:
+    ranks = [curve.series.ranks for curve in curves]
+    name = curves[0].name if len(curves) == 1 else f"{' to '.join(every((str(min(ranks)), str(max(ranks)))))} ranks"
+    errors = "no point has a model"
+    if modelled := [curve for curve in curves if any(spot.row and not spot.left_out for spot in curve.spots)]:
+        means = [curve.mape for curve in modelled]
+        worst = max((curve.worst for curve in modelled), key=abs)
+        errors = f"mean error {' to '.join(every(map(percent, (min(means), max(means)))))}, worst {percent(worst, sign='+')}"
+    laws = ", ".join(every(curve.law for curve in curves))
+    return SizePanel(f"{curves[0].series.primitive.spoken}, {name}", f"{errors}; {laws}", curves)
+
+
+def every(items: Iterable[str]) -> list[str]:
+    return [name for name in dict.fromkeys(items) if name]
 
 
 def calibration_chart(result: Calibration, paged: bool, what: What) -> Chart:
@@ -52,18 +160,16 @@ def validation_chart(result: Validation, paged: bool, what: What) -> Chart:
 def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
     title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {verdict(result)}"
     found = _chart(judged_panels([one.judged for one in result.series], "busbw", _most(paged)), title, paged, "busbw")
-    reached = "; ".join(map(_reached, result.series))
-    return found._replace(alt=f"Measured busbw beside what is expected, over message size: {reached}. {title}.")
-
-
-def _reached(one: SeriesHealth) -> str:
-    kinds = (("large", one.large), ("small", one.small))
-    shares = [f"{kind} messages {whole_percent(share)} of expected" for kind, share in kinds if share is not None]
-    return f"{one.judged.series.title}: {', '.join(shares) or 'not judged'}"
+    reached = []
+    for one in result.series:
+        kinds = (("large", one.large), ("small", one.small))
+        shares = [f"{kind} messages {whole_percent(share)} of expected" for kind, share in kinds if share is not None]
+        reached.append(f"{one.judged.series.title}: {', '.join(shares) or 'not judged'}")
+    return found._replace(alt=f"Measured busbw beside what is expected, over message size: {'; '.join(reached)}. {title}.")
 
 
 def _most(paged: bool) -> int:
-    return _MOST_ON_A_PAGE if paged else MAX_PANELS
+    return 4 if paged else MAX_PANELS
 
 
 def _chart(panels: Sequence[SizePanel], title: str, paged: bool, what: What) -> Chart:
@@ -76,37 +182,28 @@ def _chart(panels: Sequence[SizePanel], title: str, paged: bool, what: What) -> 
     return Chart(title, alt, drawn, columns=columns)
 
 
-class _LineStyle(NamedTuple):
-    colour: str
-    dash: Dash
-    dot: str
-
-
 class _Styles(NamedTuple):
+    """Lines by series where panels share several (``shared``), else by the law of the model; marks of what is left out."""
+
     shared: bool
-    lines: dict[str, _LineStyle]
+    lines: dict[str, Pen]
     shapes: dict[str, str]
 
-    def name(self, curve: SeriesCurve, row: Modelled) -> str:
-        return curve.name if self.shared else row.law
+    def modelled(self, curve: SeriesCurve, row: Modelled) -> Pen:
+        return self.lines[curve.name if self.shared else row.law]
 
-    def measured(self, curve: SeriesCurve) -> _LineStyle:
-        return self.lines[curve.name] if self.shared else _LineStyle(INK, "-", "o")
+    def measured(self, curve: SeriesCurve) -> Pen:
+        return self.lines[curve.name] if self.shared else Pen(INK, "-", "o")
 
 
 def _styles(panels: Sequence[SizePanel]) -> _Styles:
-    curves = sorted((curve for panel in panels for curve in panel.curves), key=lambda curve: curve.ranks)
+    curves = sorted((curve for panel in panels for curve in panel.curves), key=lambda curve: curve.series.ranks)
     shared = len(curves) > len(panels)
     laws = every(spot.row.law for curve in curves for spot in curve.spots if spot.row)
     names = every(curve.name for curve in curves) if shared else laws
     reasons = every(spot.left_out for curve in curves for spot in curve.spots)
-    shapes = dict.fromkeys(reasons, _OTHER_SHAPE) | dict(zip(reasons, _SHAPES, strict=False))
-    return _Styles(shared, {name: _line(i) for i, name in enumerate(names)}, shapes)
-
-
-def _line(i: int) -> _LineStyle:
-    turn = i + i // len(PENS)  # a colour that comes again gets another dash and mark
-    return _LineStyle(PENS[i % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
+    shapes = dict.fromkeys(reasons, "h") | dict(zip(reasons, _SHAPES, strict=False))
+    return _Styles(shared, {name: pen_of(i) for i, name in enumerate(names)}, shapes)
 
 
 def _panel(
@@ -120,10 +217,21 @@ def _panel(
     strip = main.figure.add_subplot(halves[1], sharex=main)
     spots = [spot for curve in panel.curves for spot in curve.spots]
     _scale_sizes(main, strip, [spot.bytes for spot in spots])
-    _SCALE_VALUES[what](main, [value for spot in spots for value in (spot.low, spot.high, spot.model) if value > 0])
+    values = [value for spot in spots for value in (spot.low, spot.high, spot.model) if value > 0]
+    if what == "time":
+        low, high = min(values) / 1.5, max(values) * 1.5
+        ticks = decade_ticks(low, high, _TIME_DIGITS)
+        main.set(yscale="log", ylim=(low, high))
+        main.set_yticks(ticks, [format_time(tick) for tick in ticks])
+        main.minorticks_off()
+    else:
+        main.set_ylim(-0.03 * max(values), 1.08 * max(values))  # so that a point at 0 is drawn whole
+        main.yaxis.set_major_formatter(lambda rate, _: format_rate(rate))
     limit = _error_scale(strip, [spot.row.error for spot in spots if spot.row and not spot.left_out])
     for curve in panel.curves:
-        _draw_model(main, curve, pens, what)
+        for pen, run in _runs(curve, pens, what):
+            width = 1.0 if pens.shared else 1.6
+            main.plot(*zip(*run, strict=True), color=pen.colour, linestyle=pen.dash, linewidth=width, zorder=2)
         _draw_measured(main, curve, pens)
         _draw_errors(strip, curve, pens, limit)
     room = letters(inches) - 12
@@ -143,7 +251,7 @@ def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
     if any(spot.high > spot.low for panel in panels for curve in panel.curves for spot in curve.spots):
         main.plot([], [], "|", color=INK, markersize=8, label="fastest to slowest repeat")
     for name, pen in pens.lines.items():
-        dot, label = (pen.dot, name) if pens.shared else ("", f"model: {name}")
+        dot, label = (pen.mark, name) if pens.shared else ("", f"model: {name}")
         main.plot([], [], color=pen.colour, linestyle=pen.dash, marker=dot, markersize=3.5, label=label)
     if pens.shared:
         main.plot([], [], color=INK, linewidth=1, label="model")
@@ -153,37 +261,21 @@ def _explain(main: Axes, panels: Sequence[SizePanel], pens: _Styles) -> None:
         main.plot([], [], shape, color=INK, markerfacecolor=PAPER, markersize=5.5, label=f"left out: {text}")
 
 
-def _draw_model(main: Axes, curve: SeriesCurve, pens: _Styles, what: What) -> None:
-    width = 1.0 if pens.shared else 1.6
-    for name, run in _runs(curve, pens, what):
-        sizes, values = zip(*run, strict=True)
-        main.plot(sizes, values, color=pens.lines[name].colour, linestyle=pens.lines[name].dash, linewidth=width, zorder=2)
-
-
-def _runs(curve: SeriesCurve, pens: _Styles, what: What) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    name, run = "", list[tuple[float, float]]()
+def _runs(curve: SeriesCurve, pens: _Styles, what: What) -> Iterator[tuple[Pen, list[tuple[float, float]]]]:
+    """The model's line in pieces of one pen, which meet half-way between two points."""
+    pen, run = Pen("", "", ""), list[tuple[float, float]]()
     for spot in curve.spots:
         if spot.row is None:
             continue
-        here = (spot.bytes, spot.model)
-        if run and pens.name(curve, spot.row) != name:
-            middle = (_geometric_mean(run[-1][0], here[0]), _MIDDLE[what](run[-1][1], here[1]))
-            yield name, [*run, middle]
+        here, own = (spot.bytes, spot.model), pens.modelled(curve, spot.row)
+        if run and own != pen:
+            (size, value), straight = run[-1], what == "busbw"
+            middle = (sqrt(size * here[0]), (value + here[1]) / 2 if straight else sqrt(value * here[1]))
+            yield pen, [*run, middle]
             run = [middle]
-        name, run = pens.name(curve, spot.row), [*run, here]
+        pen, run = own, [*run, here]
     if run:
-        yield name, run
-
-
-def _mean(a: float, b: float) -> float:
-    return (a + b) / 2
-
-
-def _geometric_mean(a: float, b: float) -> float:
-    return sqrt(a * b)
-
-
-_MIDDLE = {"time": _geometric_mean, "busbw": _mean}
+        yield pen, run
 
 
 def _draw_measured(main: Axes, curve: SeriesCurve, pens: _Styles) -> None:
@@ -206,7 +298,7 @@ def _draw_errors(strip: Axes, curve: SeriesCurve, pens: _Styles, limit: float) -
         if spot.row is None:
             continue
         off = 100 * spot.row.error
-        colour, _, dot = pens.lines[pens.name(curve, spot.row)]
+        colour, _, dot = pens.modelled(curve, spot.row)
         if abs(off) > limit:
             edge, arrow = (0.86 * limit, "^") if off > 0 else (-0.86 * limit, "v")
             strip.plot([spot.bytes], [edge], arrow, color=colour, markersize=5, zorder=4, label="error off the scale")
@@ -238,23 +330,3 @@ def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
     strip.set_xticks(ticks, [binary_size(tick) for tick in ticks])
     strip.minorticks_off()
     main.tick_params(axis="x", labelbottom=False, length=0)
-
-
-def _scale_times(main: Axes, values: Sequence[float]) -> None:
-    low, high = min(values) / 1.5, max(values) * 1.5
-    decades = range(floor(log10(low)), ceil(log10(high)))
-    steps = ([digit * 10.0**decade for decade in decades for digit in digits] for digits in _TIME_DIGITS)
-    ticks = first_of_three([tick for tick in step if low <= tick <= high] for step in steps)
-    main.set_yscale("log")
-    main.set_ylim(low, high)
-    main.set_yticks(ticks, [format_time(tick) for tick in ticks])
-    main.minorticks_off()
-
-
-def _scale_rates(main: Axes, values: Sequence[float]) -> None:
-    top = max(values)
-    main.set_ylim(-0.03 * top, 1.08 * top)  # so that a point at 0 is drawn whole
-    main.yaxis.set_major_formatter(lambda rate, _: format_rate(rate))
-
-
-_SCALE_VALUES = {"time": _scale_times, "busbw": _scale_rates}

@@ -17,7 +17,7 @@ from colltool.base.formatting import (
     whole_bytes,
 )
 from colltool.congestion.contention import Contention, GroupCost, LayoutEta
-from colltool.congestion.top_links import LinkLoad
+from colltool.congestion.loads import LinkLoad
 from colltool.render.blocks import Block, Column, Headline, Lines, Strip, Strips, Table, label, number
 from colltool.render.dispatch import Document, View, context, fields, on_fabric, set_field
 

@@ -196,7 +196,7 @@ _PAIR = (
     label("b", "b", get=lambda one: one.pair and one.pair.b),
     label("a_spec", "spec of a", get=lambda one: one.pair and one.pair.a_spec, hidden=True),
     label("b_spec", "spec of b", get=lambda one: one.pair and one.pair.b_spec, hidden=True),
-    Column("bytes", "crossover", lambda one: one.crossing and one.crossing.bytes, format_bytes),
+    Column("bytes", "crossover", format_bytes, get=lambda one: one.crossing and one.crossing.bytes),
     label("faster_below", "faster below", drop=4, get=lambda one: one.faster("below")),
     label("faster_above", "faster above", drop=3, get=lambda one: one.faster("above")),
     *map(_approximation, _APPROXIMATIONS),

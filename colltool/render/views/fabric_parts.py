@@ -26,7 +26,7 @@ from colltool.fabric.tier_parts import InNetwork, Protocol
 from colltool.fabric.topology import DistanceClass, cable_s, capabilities_of
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, fields, listed
-from colltool.sizing.records import ClosPlan
+from colltool.sizing.size_clos import ClosPlan
 
 _COLUMNS = (
     label("name", "level"),

@@ -137,7 +137,7 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Block]:
 def _across(pivot: Pivot, at: int, value: Any) -> Column:
     get, show = _SHOWN[pivot.value]
     title = shown(pivot.cols, value)
-    return Column(title, title, lambda row: get(row[1][at]), show, right=pivot.value != "algorithm")
+    return Column(title, title, show, right=pivot.value != "algorithm", get=lambda row: get(row[1][at]))
 
 
 def changes(result: Sweep) -> list[Block]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from colltool.base.formatting import counted, format_count, format_time, ordinal, sentence
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
 from colltool.render.dispatch import Document, View, context, fields, group_columns, group_field, listed, set_field, set_text
-from colltool.schedules.trace import Held, Holdings, Message, Trace, Traced
+from colltool.schedules.executor import Held, Holdings, Message, Trace, Traced
 from colltool.verification.executed import COUNTS_ONLY, VERDICTS
 from colltool.verification.verify import Verification, Verified
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from colltool.base.primitives import AR, Primitive
-from colltool.export.tuner_ranking import HURTS
+from colltool.export.tuner_curves import HURTS
 from colltool.fabric.model import Fabric
 from colltool.nccl.model import estimates
 from colltool.nccl.nccl_choice import hardware_on

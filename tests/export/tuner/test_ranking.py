@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colltool.export.tuner_ranking import MAX_BYTES, Advice, advised, needs
+from colltool.export.tuner_curves import MAX_BYTES, Advice, advised, needs
 from colltool.nccl.model import Combination, Piece
 
 
