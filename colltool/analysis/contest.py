@@ -56,7 +56,7 @@ class Beats(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contest(Result):
-    subject: ClassVar[str] = "sweep"
+    subject: ClassVar[str] = "sensitivity"
     primitive: Primitive
     ranks: int
     bytes: float

@@ -20,11 +20,12 @@ from colltool.definitions.reader import spelt
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
 from colltool.estimate.assumptions import DECLARED, KINDS, Readings, checked, takes_count, words
 from colltool.estimate.candidates import Candidates, by_title
-from colltool.estimate.groups import place
+from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Place, differences, with_values
+from colltool.nccl.rules import name_on
 
 BLOCK = 8192  # cells priced at once, to keep arrays small
 OWN_AXES = ("fabric", "ranks", "bytes")
@@ -126,18 +127,21 @@ def _refused(text: str, what: str, fix: str) -> ColltoolError:
 class Cell(NamedTuple):
     """One point of a grid: its axis values, the winner and the runner-up; all None, with a ``reason``, if nothing can be priced.
 
+    ``known_as``: the library's name of the winner, ours where it has none; ``runner_up_known_as`` likewise.
     ``alpha_share``: latency's share of the total. ``ideal``: the winner without contention. ``selectable``: the user can run the
     winner. ``fitted_s``: measured software time in the total, None if not measured; ``held``: where it is extrapolated.
     """
 
     at: tuple[Any, ...]
     algorithm: str | None = None
+    known_as: str = ""
     spec: str | None = None
     protocol: str = ""
     total_s: float | None = None
     busbw_Bps: float | None = None
     alpha_share: float | None = None
     runner_up: str | None = None
+    runner_up_known_as: str = ""
     runner_up_s: float | None = None
     ideal: str | None = None
     ideal_s: float | None = None
@@ -251,6 +255,19 @@ def _totals(rows: Sequence[Listed], count: int) -> Floats:
     return np.stack([np.where(at, np.broadcast_to(row.total_s, (count,)), np.inf) for row, at in rows])
 
 
+def _ranked(rows: Sequence[Listed], count: int) -> tuple[Floats, NDArray[np.intp], Floats, NDArray[np.intp]]:
+    """Seconds by row and element, the fastest row of each element; the same without it."""
+    totals = _totals(rows, count)
+    first = first_least(list(totals))
+    behind = np.where(np.arange(len(rows))[:, None] == first, np.inf, totals)
+    return totals, first, behind, first_least(list(behind))
+
+
+def _known_as(rows: Sequence[AlgorithmEstimate], primitive: Primitive, fabric: Fabric, group: GroupSpec) -> list[str]:
+    library, placement = library_of(fabric), place(fabric, group).placement
+    return [name_on(library, primitive, placement, row.spec) or row.title for row in rows]
+
+
 def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[Cell]:
     count, each = len(sizes), np.arange(len(sizes))
     try:
@@ -259,17 +276,15 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
         return [Cell((), reason=said(error.what))] * count
     ideal = _leading(fabric, group, asked._replace(readings=asked.readings._replace(ideal=True)), sizes)
     rows = [row for row, _ in listed]
-    totals, without = _totals(listed, count), _totals(ideal, count)
-    first, quiet = first_least(list(totals)), first_least(list(without))
-    behind = totals.copy()
-    behind[first, each] = np.inf
-    second = first_least(list(behind))
+    (totals, first, behind, second), (without, quiet, *_) = _ranked(listed, count), _ranked(ideal, count)
     alpha_s, busbw = (
         np.stack([np.broadcast_to(numbers, (count,)) for numbers in column])[first, each]
         for column in ([row.alpha_s for row in rows], [row.busbw_Bps for row in rows])
     )
-    timed = [at for at in set(first.tolist()) if rows[at].software_time is not NO_SOFTWARE_TIME]
-    fitted = {at: np.broadcast_to(rows[at].fitted_s, (count,)) for at in timed}
+    fitted = {
+        at: np.broadcast_to(row.fitted_s, (count,)) for at, row in enumerate(rows) if row.software_time is not NO_SOFTWARE_TIME
+    }
+    names = _known_as(rows, asked.primitive, fabric, group)
     found = []
     for n, (at, next_at, ideal_at) in enumerate(zip(first.tolist(), second.tolist(), quiet.tolist(), strict=True)):
         row, total, later = rows[at], float(totals[at, n]), float(behind[next_at, n])
@@ -277,12 +292,14 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
             Cell(
                 at=(),
                 algorithm=row.title,
+                known_as=names[at],
                 spec=row.spec,
                 protocol=str(row.protocol if isinstance(row.protocol, str) else row.protocol[n]),
                 total_s=total,
                 busbw_Bps=float(busbw[n]),
                 alpha_share=float(alpha_s[n]) / total,
                 runner_up=rows[next_at].title if isfinite(later) else None,
+                runner_up_known_as=names[next_at] if isfinite(later) else "",
                 runner_up_s=later if isfinite(later) else None,
                 ideal=ideal[ideal_at][0].title,
                 ideal_s=float(without[ideal_at, n]),

@@ -87,7 +87,7 @@ class Sensitivity(Result):
     among the ``flips_sought`` most influential ones. ``held``: where the winner's measured software time is extrapolated.
     """
 
-    subject: ClassVar[str] = "sweep"
+    subject: ClassVar[str] = "sensitivity"
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     primitive: Primitive

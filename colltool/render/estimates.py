@@ -19,12 +19,10 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import AssumptionsUsed, Price
-from colltool.nccl.rules import name_of
+from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import Document, context, fields, group_columns, group_field, listed, on_fabric, set_field
 
@@ -91,17 +89,11 @@ def row_table(
     return table.with_shown("bytes") if sizes else table
 
 
-def nccl_name(library: str, primitive: Primitive, group: GroupPlacement, spec: str) -> str:
-    """NCCL's name of an algorithm on a group; may be empty."""
-    like_nccl = bool(library) and LIBRARIES[library].like_nccl
-    return name_of(spec, primitive, group.ranks, group.ranks // group.per_domain[0]) if like_nccl else ""
-
-
 def _library_name(price: Price, row: AlgorithmEstimate) -> str:
     """The library's own name of an algorithm; may be empty."""
     if price.library is None or not ships(price.library.name, row.shipped_by):
         return ""
-    if found := nccl_name(price.library.name, price.primitive, price.group, row.spec):
+    if found := name_on(price.library.name, price.primitive, price.group, row.spec):
         return found
     bracketed = (one.partition(" (")[2].rstrip(")") for one in row.shipped_by if ships(price.library.name, [one]))
     return next((name for name in bracketed if name and "," not in name), "")
@@ -110,6 +102,11 @@ def _library_name(price: Price, row: AlgorithmEstimate) -> str:
 def named(price: Price, row: AlgorithmEstimate) -> str:
     """The library's name of an algorithm, else ours."""
     return _library_name(price, row) or row.title
+
+
+def parts(title: str) -> str:
+    """Of a hierarchical algorithm what runs on each tier, of others the title."""
+    return title.removeprefix("hierarchical (").removesuffix(")") if title.startswith("hierarchical (") else title
 
 
 def how(price: Price, row: AlgorithmEstimate) -> str:

@@ -13,7 +13,7 @@ from colltool.analysis.sensitivity import draws
 from colltool.base.errors import ColltoolError
 from colltool.fabric.variants import with_values
 from colltool.render.dispatch import document
-from colltool.render.views.sweep import contest_verdict as verdict
+from colltool.render.views.sensitivity import contest_verdict as verdict
 
 TIER = {"name": "t", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s", "eta": {"beta": 0.8}}
 

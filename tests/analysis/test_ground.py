@@ -16,7 +16,8 @@ from colltool.base.primitives import AR
 from colltool.estimate.placement import GroupSpec
 from colltool.render.dispatch import document, rendered
 from colltool.render.views.compare import ground_lines, verdict
-from colltool.render.views.sweep import sensitivity_title, sweep_title
+from colltool.render.views.sensitivity import sensitivity_title
+from colltool.render.views.sweep import sweep_title
 
 TIER = {"name": "t", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s", "eta": {"beta": 0.8}}
 

@@ -67,9 +67,9 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 
 
 # Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
-OF_OTHERS = ("benchmark_command.py", "hypotheses.py", "links.py", "page.py")
+OF_OTHERS = ("analysis/benchmark_command.py", "diagnosis/hypotheses.py", "traces/trace.py", "render/plot/__init__.py")
 # The table of arguments, and what says which option shows the rest of an output.
-OF_THE_COMMAND_LINE = ("errors.py", "arguments.py", "markdown.py", "text.py")
+OF_THE_COMMAND_LINE = ("api/arguments.py", "render/markup.py", "render/text.py")
 
 
 def test_only_the_command_line_names_its_options() -> None:
@@ -77,8 +77,8 @@ def test_only_the_command_line_names_its_options() -> None:
     package = Path(colltool.__file__).parent
     found = set()
     for path in sorted(package.rglob("*.py")):
-        room = path.relative_to(package).parts[0].removesuffix(".py")
-        if room == "cli" or path.name in OF_THE_COMMAND_LINE + OF_OTHERS:
+        where = path.relative_to(package).as_posix()
+        if where.startswith("cli/") or where in OF_THE_COMMAND_LINE + OF_OTHERS:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         said_both_ways = (node for node in ast.walk(tree) if is_either(node) or prepares_either(node))
@@ -86,7 +86,7 @@ def test_only_the_command_line_names_its_options() -> None:
         documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spoken | documented:
-                found |= {f"{path.name}:{node.lineno}: {node.value}" for _ in OPTION.findall(node.value)}
+                found |= {f"{where}:{node.lineno}: {node.value}" for _ in OPTION.findall(node.value)}
     assert not found
 
 

@@ -33,8 +33,9 @@ from colltool.render.plot.chart import (
     wrapped,
 )
 from colltool.render.views.compare import verdict as compared
-from colltool.render.views.sweep import axis_title, axis_values, pivot_title, quantity, sensitivity_title, shown, sweep_title
-from colltool.render.views.sweep import verdict as safe
+from colltool.render.views.sensitivity import quantity, sensitivity_title
+from colltool.render.views.sensitivity import verdict as safe
+from colltool.render.views.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

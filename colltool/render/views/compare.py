@@ -43,7 +43,7 @@ def _columns(result: Comparison, *, people: bool) -> Iterator[Column]:
             yield number(f"{one.name}:ratio", "ratio", format_factor, get=methodcaller("ratio", at))
         yield number(f"{one.name}:busbw_Bps", "busbw", format_rate, 3, get=_cell(at, "busbw_Bps"), hidden=people)
         name = f"{one.name}:algorithm"
-        yield label(name, "fastest", drop=2 + at, get=_cell(at, "algorithm"), hidden=people and told)
+        yield label(name, "fastest", drop=2 + at, get=_cell(at, "known_as" if people else "algorithm"), hidden=people and told)
 
 
 def _cell(at: int, field: str) -> Callable[[Any], Any]:
@@ -108,11 +108,13 @@ def _sentence(result: Comparison, one: ColumnDifference, *, brief: bool = False)
     counts = f"{one.ranks[0]} to {one.ranks[-1]}" if len(one.ranks) > 1 else str(one.ranks[0])
     ranks = "" if one.ranks == _ranks(result) else f" on {counts} ranks"
     told = []
+    points = [line for line in result.lines if line.primitive is one.primitive and line.ranks in one.ranks]
+    most = "at most " if len(points) > 1 else ""
     for at, run in enumerate(one.runs):
         since = "" if at == 0 else f"from {format_bytes(run.from_bytes, 3)} "
         to = "on " if at == len(one.runs) - 1 else f"{'to' if at else 'up to'} {format_bytes(run.to_bytes, 3)} "
         sizes = since + to if len(one.runs) > 1 else ""
-        times = f"at most {format_factor(max(run.ratio, 1 / run.ratio), 3)}"
+        times = f"{most}{format_factor(max(run.ratio, 1 / run.ratio), 3)}"
         within = f" (within the model's error, {percent(run.within)})" if run.within is not None else ""
         told.append(f"{sizes}{_OUTCOMES[run.outcome].format(times)}{'' if brief else within + _because(result, one, run)}")
     return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(told)}"

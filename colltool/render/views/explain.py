@@ -12,6 +12,7 @@ from colltool.base.primitives import least_n_beta
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.explain import AlgorithmExplanation, Explanation
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
+from colltool.nccl.rules import name_on
 from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
 from colltool.render.dispatch import Document, View, context, fields, group_columns, group_field, on_fabric, set_field, set_text
@@ -262,7 +263,7 @@ def _size_text(size: Any) -> str:
 
 
 def _named(result: Crossover, winner: Winner) -> str:
-    return r.nccl_name(result.library, result.primitive, result.group, winner.spec) or winner.algorithm
+    return name_on(result.library, result.primitive, result.group, winner.spec) or winner.algorithm
 
 
 def _winners(result: Crossover, winners: tuple[Winner, ...], title: str) -> Table:

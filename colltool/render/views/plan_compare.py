@@ -16,7 +16,7 @@ from colltool.render.blocks import Block, Column, Headline, Lines, Table, label,
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field, set_text
 from colltool.render.views.compare import ground_field, ground_lines
 from colltool.render.views.fabric_parts import PLURAL
-from colltool.render.views.sweep import quantity
+from colltool.render.views.sensitivity import quantity
 from colltool.training.files import written
 from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
 from colltool.training.plan import MFU_CONVENTION, Plan

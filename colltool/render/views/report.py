@@ -29,7 +29,7 @@ from colltool.render.views.doctor import diagnosed, traced
 from colltool.render.views.fabric_parts import reached_text
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.plan_compare import verdict as planned_on
-from colltool.render.views.sweep import quantity
+from colltool.render.views.sensitivity import quantity
 from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
