@@ -24,7 +24,7 @@ settings.register_profile(
     "repeatable",
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=30,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -135,7 +135,7 @@ def trace(
         readings, **parts: as :func:`price`.
 
     Returns:
-        A :class:`colltool.traces.results.Trace`; seconds and bytes. Its ``job`` is the text of a job file for :func:`plan`.
+        A :class:`colltool.traces.results.TraceComparison`; seconds, bytes. Its ``job`` is a job file for :func:`plan`.
 
     Raises:
         ColltoolError: a file that is no trace, two of one rank, no call that can be told, a rank that the fabric does not have,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from statistics import median
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, assert_never
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.files import not_utf8, read_bytes
@@ -31,9 +31,16 @@ class LogLibrary(Enum):
 
     @property
     def in_fabrics(self) -> Literal["nccl", "rccl", "mpi"] | None:
-        names: dict[LogLibrary, Literal["nccl", "rccl", "mpi"]]
-        names = {LogLibrary.NCCL: "nccl", LogLibrary.RCCL: "rccl", LogLibrary.MPI: "mpi"}
-        return names.get(self)
+        match self:
+            case LogLibrary.NCCL:
+                return "nccl"
+            case LogLibrary.RCCL:
+                return "rccl"
+            case LogLibrary.MPI:
+                return "mpi"
+            case LogLibrary.OTHER | LogLibrary.UNKNOWN:
+                return None
+        assert_never(self)
 
 
 def log_library(name: str) -> LogLibrary:

@@ -139,3 +139,10 @@ def test_check_says_what_was_read_and_what_is_odd(run: Any, folder: Path) -> Non
         "prices.power",
     ]  # fmt: skip
     assert "for one hop write {uplinks: 1}" in done.out
+
+
+def test_a_tier_of_one_endpoint_is_shown(run: Any) -> None:
+    """It has no links to cross, so no sigma."""
+    done = run("fabric", "show", "dgx-h100", "--set", "nvlink.size=1")
+    assert done.code == 0
+    assert "nvlink: star of 1" in done.out

@@ -16,9 +16,9 @@ LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
 @pytest.mark.parametrize("name", shipped_fabrics())
 def test_more_ranks_and_more_bytes_are_never_faster_on_a_shipped_fabric(name: str) -> None:
     own = colltool.load_fabric(name)
-    for primitive in Primitive:
+    for number, primitive in enumerate(Primitive):
         assert fewer_faster(own, primitive)[0] == []
-        for library in LIBRARIES:
+        for library in LIBRARIES[number % 2 :: 2]:  # each with every other primitive
             assert fewer_faster(own.under(library), primitive, most=4)[0] == []
 
 
