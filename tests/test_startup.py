@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +75,15 @@ def test_a_plan_follows_messages_only_where_it_is_asked_to() -> None:
 
 def test_the_version_is_the_one_that_is_installed() -> None:
     assert colltool.__version__ == version("colltool")
+
+
+def test_a_public_name_stands_in_all_three_lists() -> None:
+    """Where it is loaded from, what ``dir`` shows, and what type checkers read."""
+    tree = ast.parse(Path(colltool.__file__).read_text(encoding="utf-8"))
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for name in node.names}
+    loaded = {name for names in colltool._HOMES.values() for name in names}
+    assert set(colltool.__all__) == loaded | {"__version__"}
+    assert imported - {"Any", "import_module"} == loaded
 
 
 def test_what_the_package_offers_is_there() -> None:

@@ -95,7 +95,7 @@ ARGUMENTS = {
     "limit": Argument("--limit", "CELLS", "The most cells. [default: 100000]", "count", 1, 10**7),
     "samples": Argument("--samples", "K", "Draws of all numbers at once.", "count", 1, 10**6),
     "seed": Argument("--seed", "K", "Of the draws.", "count", 0, 10**9),
-    # of segments each is sent one by one
+    # executed schedules
     "segments": Argument("--segments", "P", "P of pipelined algorithms. [default: 16; 2 with --trace]", "count", 1, 65_536),
     "trace": Argument("--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.",
         kind="flag"),

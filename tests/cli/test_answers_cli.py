@@ -23,8 +23,19 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "explain": ("explain", "ring", "ar", "-f", "dgx-h100", "-n", "64", "-M", "16MB"),
     "ladder": ("ladder",),
     "fabric show": ("fabric", "show", "dgx-h100"),
+    "job show": ("job", "show", "llama3-70b", "-n", "256"),
     "fabric size": ("fabric", "size", "--endpoints", "1024", "--radix", "64"),
 }
+
+
+ELSEWHERE = {"plan", "doctor", "trace", "calibrate", "validate", "diff"}  # what reads files, and plan: beside their other tests
+WRITES = {"report", "export", "guide"}  # files and texts
+
+
+def test_every_command_answers_somewhere() -> None:
+    from colltool.cli import app
+
+    assert {args[0] for args in COMMANDS.values()} | ELSEWHERE | WRITES == set(app.COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -32,6 +32,16 @@ def _inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log(Path("ar.log"), time_on(), ("ar",))
 
 
+ELSEWHERE = {"calibrate", "validate"}  # tests/render/test_plot.py
+
+
+def test_every_command_with_a_picture_is_here(run: Run) -> None:
+    from colltool.cli import app
+
+    drawn = {name for name in app.COMMANDS if "--plot" in run(name, "--help").out}
+    assert drawn == {args[0] for args in COMMANDS.values()} | ELSEWHERE
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_picture_stands_beside_the_same_answer(run: Run, name: str) -> None:
     plain, drawn = run(*COMMANDS[name]), run(*COMMANDS[name], "--plot", "seen.svg")
