@@ -77,6 +77,7 @@ class Group(NamedTuple):
     ranks: int  # N, at least 2
     topology: Topology
     axes: tuple[Axis, ...] = ()  # of a lattice
+    hops: int = 1  # over several tiers: the most links that a message passes on the outermost
     scale_out: bool = False  # one rank to a node, on a network
     switch: frozenset[str] = frozenset()  # what the switches compute: ``reduce``, ``multicast``, ``all_to_all``
     switch_levels: int = 1  # k, levels of the aggregation tree

@@ -142,7 +142,7 @@ def send(group: Group) -> Terms:
     >>> send(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True))))[:2]
     (4, 1)
     """
-    return Terms(max(1, sum(axis.diameter for axis in group.axes)), 1, Pair())
+    return Terms(max(group.hops, sum(axis.diameter for axis in group.axes)), 1, Pair())
 
 
 def most_partners(schedule: Schedule, group: Group) -> int:

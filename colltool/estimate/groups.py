@@ -168,9 +168,12 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
     tiers = tuple((span.tier, span.occupancy) for span in placed.spans)
+    outer = placed.spans[-1]
+    axes = capabilities_of(outer.tier).part(outer.endpoints, outer.occupancy.stride) or ()
     group = Group(
         ranks=placed.ranks,
         topology="lattice_tiers" if any(capabilities_of(tier).axes for tier, _ in tiers) else "tiers",
+        hops=max(1, sum(axis.diameter for axis in axes)),
         tree_beta=readings.tree_beta,
         posts_cost=all(tier.post is not None for tier, _ in tiers),
         one_port=readings.ports == "one",

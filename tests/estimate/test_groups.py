@@ -533,3 +533,15 @@ def test_only_thinned_boundaries_take_a_share() -> None:
         for most in (0.5, 1, 3, 8, 16):
             shares = [b.ports / (b.oversubscription * min(most, b.endpoints)) for b in level.boundaries]
             assert level.share(lambda endpoints, most=most: min(most, endpoints)) == min([1.0, *shares])
+
+
+# --- hops of a lattice outside ------------------------------------------------------------------------------------------
+
+
+def test_a_message_pays_every_hop_of_a_lattice_around_domains() -> None:
+    """Domains on a torus: from the farthest rank as long as from every 8th rank alone, who are on the torus only."""
+    where = fabric(star(8, alpha=1.0), torus(8, 8, 8, alpha=3.0))
+    several, alone = (colltool.price(where, "p2p", size=1e3, algorithms="send", **more).best for more in ({}, {"stride": 8}))
+    assert several.n_alpha == alone.n_alpha == 3 * 4
+    assert several.total_s == pytest.approx(alone.total_s)
+    assert several.total_s > 36e-6

@@ -130,6 +130,23 @@ def test_every_kind_agrees_with_itself(kind: TierCapabilities[Tier]) -> None:
     assert set(kind.at_alpha(1e-6)) <= set(type(kind.tier).model_fields)
 
 
+@pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: type(kind).__name__)
+def test_what_joins_a_tier_is_what_its_links_are(kind: TierCapabilities[Tier]) -> None:
+    joined = joined_by(kind.tier.topology)
+    if joined == "switches":
+        assert kind.axes == ()
+        assert kind.diameter_links % 2 == 0, "up to a switch and down again"
+    elif joined == "pair_links":
+        assert (kind.axes, kind.diameter_links) == ((), 1)
+        assert kind.neighbours == kind.tier.endpoints - 1
+    else:
+        assert prod(axis.size for axis in kind.axes) == kind.tier.endpoints
+        assert kind.diameter_links == sum(axis.diameter for axis in kind.axes)
+        assert kind.neighbours == sum(min(axis.size - 1, 2) for axis in kind.axes)
+        assert kind.slice(2) is not None
+        assert kind.slice(2).endpoints == 2
+
+
 def test_the_words_of_the_registry_are_those_of_the_file() -> None:
     assert set(get_args(Topology)) - SEVERAL_TIERS == set(TOPOLOGIES)
     assert {joined_by(topology) for topology in SEVERAL_TIERS} == {"tiers"}
