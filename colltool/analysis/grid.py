@@ -127,7 +127,7 @@ def _refused(text: str, what: str, fix: str) -> ColltoolError:
 class Cell(NamedTuple):
     """One point of a grid: its axis values, the winner and the runner-up; all None, with a ``reason``, if nothing can be priced.
 
-    ``known_as``: the library's name of the winner, ours where it has none; ``runner_up_known_as`` likewise.
+    ``known_as``: the library's name of the winner, ours where it has none, and ``how`` it runs; ``runner_up_known_as`` likewise.
     ``alpha_share``: latency's share of the total. ``ideal``: the winner without contention. ``selectable``: the user can run the
     winner. ``fitted_s``: measured software time in the total, None if not measured; ``held``: where it is extrapolated.
     """
@@ -135,6 +135,7 @@ class Cell(NamedTuple):
     at: tuple[Any, ...]
     algorithm: str | None = None
     known_as: str = ""
+    how: str = ""
     spec: str | None = None
     protocol: str = ""
     total_s: float | None = None
@@ -293,6 +294,7 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
                 at=(),
                 algorithm=row.title,
                 known_as=names[at],
+                how=row.how,
                 spec=row.spec,
                 protocol=str(row.protocol if isinstance(row.protocol, str) else row.protocol[n]),
                 total_s=total,

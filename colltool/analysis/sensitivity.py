@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
 from typing import Any, ClassVar, NamedTuple
 
@@ -85,6 +85,7 @@ class Sensitivity(Result):
     by value of information; ``experiment`` measures the first. ``moves``: tornado bars. ``assumed``: the ranges are defaults of
     ours. With very many numbers fewer ``samples`` are drawn than asked for (:func:`affordable`) and ``flips`` are sought only
     among the ``flips_sought`` most influential ones. ``held``: where the winner's measured software time is extrapolated.
+    ``how``: of each title in ``rows``, what runs where.
     """
 
     subject: ClassVar[str] = "sensitivity"
@@ -114,6 +115,7 @@ class Sensitivity(Result):
     readings: Readings = USUAL
     library_leads: bool = True
     held: tuple[str, ...] = ()
+    how: Mapping[str, str] = field(default_factory=dict)
 
 
 class WhatIf(NamedTuple):
@@ -145,8 +147,8 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
     question, taken = WhatIf(fabric, asked, group, size), affordable(samples, len(numbers))
     drawn = draws(numbers, taken, seed)
     best = winner(fabric, asked, group, size)
-    names, totals = totals_of(question, drawn, best)
-    regret = totals[list(names).index(best.title)] / totals.min(axis=0) - 1
+    listed, totals = totals_of(question, drawn, best)
+    regret = totals[list(listed).index(best.title)] / totals.min(axis=0) - 1
     telling, seats = _value_of_information(numbers, drawn, totals), place(fabric, group).placement
     sought = _foremost(question, numbers)
     return Sensitivity(
@@ -161,15 +163,16 @@ def sensitivity(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: flo
         winner=best.title,
         library_leads=best.selectable,
         held=best.software_time.notes(size),
-        spec=names[best.title],
+        spec=best.spec,
         holds=float((regret <= TIE).mean()),
         regret_mean=float(regret.mean()),
         regret_p95=float(np.quantile(regret, 0.95)),
         seed=seed,
         samples=taken,
         samples_asked=samples,
-        rows=_spreads(question, names, totals),
-        moves=_tornado(question.only([names[best.title]]), numbers, best.title),
+        rows=_spreads(question, listed, totals),
+        how={title: row.how for title, row in listed.items()},
+        moves=_tornado(question.only([best.spec]), numbers, best.title),
         flips=_flips(question, sought),
         flips_sought=len(sought),
         telling=telling,
@@ -197,21 +200,23 @@ def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Pl
     return found
 
 
-def totals_of(question: WhatIf, drawn: dict[Place, Floats], today: AlgorithmEstimate) -> tuple[dict[str, str], Floats]:
-    """The spec of every relevant schedule by title, the nominal winner first, and the seconds of each in every sample.
+def totals_of(
+    question: WhatIf, drawn: dict[Place, Floats], today: AlgorithmEstimate
+) -> tuple[dict[str, AlgorithmEstimate], Floats]:
+    """Every relevant schedule by title, the nominal winner first, and the seconds of each in every sample.
 
     Which choices of a composition ever win is known only after all blocks; the rest are then filled in by name.
     """
     found: list[dict[str, Floats]] = []
-    names = {today.title: today.spec}
+    listed = {today.title: today}
     for values, count in _blocks(drawn):
         rows = question.rows(values, count)
-        names |= {row.title: row.spec for row in rows}
+        listed |= {row.title: row for row in rows}
         found.append(_seconds(rows, count))
     for (values, count), block in zip(_blocks(drawn), found, strict=True):
-        if missing := [spec for title, spec in names.items() if title not in block]:
+        if missing := [row.spec for title, row in listed.items() if title not in block]:
             block |= _seconds(question.only(missing).rows(values, count), count)
-    return names, np.stack([np.concatenate([block[title] for block in found]) for title in names])
+    return listed, np.stack([np.concatenate([block[title] for block in found]) for title in listed])
 
 
 def _seconds(rows: Sequence[AlgorithmEstimate], count: int) -> dict[str, Floats]:
@@ -233,12 +238,15 @@ def percentiles(values: Floats) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def _spreads(question: WhatIf, names: dict[str, str], totals: Floats) -> tuple[Spread, ...]:
-    nominal = {title: float(seconds[0]) for title, seconds in _seconds(question.only([*names.values()]).rows({}), 1).items()}
+def _spreads(question: WhatIf, listed: dict[str, AlgorithmEstimate], totals: Floats) -> tuple[Spread, ...]:
+    nominal = {
+        title: float(seconds[0])
+        for title, seconds in _seconds(question.only([row.spec for row in listed.values()]).rows({}), 1).items()
+    }
     won = first_least(list(totals))
     found = (
-        Spread(title, spec, nominal[title], *percentiles(seconds), wins=float((won == index).mean()))
-        for index, ((title, spec), seconds) in enumerate(zip(names.items(), totals, strict=True))
+        Spread(title, row.spec, nominal[title], *percentiles(seconds), wins=float((won == index).mean()))
+        for index, ((title, row), seconds) in enumerate(zip(listed.items(), totals, strict=True))
     )
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
 

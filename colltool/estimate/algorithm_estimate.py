@@ -115,7 +115,11 @@ def mixed(first: Knots, second: Knots, share: Any) -> Knots:
 
 def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
     """A display name with choices: ``hierarchical (ring / ring, pipelined)``."""
-    return f"{choice.base} ({', '.join((' / '.join(choice.tiers), *variant))})" if choice.tiers else choice.base
+    return f"{choice.base} ({_choices(choice, variant)})" if choice.tiers else choice.base
+
+
+def _choices(choice: Choice, variant: tuple[str, ...]) -> str:
+    return ", ".join((" / ".join(choice.tiers), *variant))
 
 
 class PhaseCost(NamedTuple):
@@ -249,7 +253,12 @@ class AlgorithmEstimate:
     @property
     def detail(self) -> str:
         """The choices of a composition, ``ring / ring, pipelined``; empty for a plain algorithm."""
-        return self.title[len(self.algorithm) + 2 : -1]
+        return _choices(self.choice, self.variant) if self.choice.tiers else ""
+
+    @property
+    def how(self) -> str:
+        """Beside a library's name: of a hierarchical algorithm what runs on each tier, of others the title."""
+        return self.detail if self.algorithm == "hierarchical" else self.title
 
     @property
     def spec(self) -> str:

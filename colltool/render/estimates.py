@@ -104,17 +104,12 @@ def named(price: Price, row: AlgorithmEstimate) -> str:
     return _library_name(price, row) or row.title
 
 
-def parts(title: str) -> str:
-    """Of a hierarchical algorithm what runs on each tier, of others the title."""
-    return title.removeprefix("hierarchical (").removesuffix(")") if title.startswith("hierarchical (") else title
-
-
 def how(price: Price, row: AlgorithmEstimate) -> str:
     """Our name of an algorithm that the library calls otherwise, for a hierarchical one its parts."""
     name = _library_name(price, row)
     if not name or name.lower() == row.title:
         return ""
-    return row.detail if row.algorithm == "hierarchical" else row.title
+    return row.how
 
 
 def spoken(price: Price) -> str:

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError, given, nearest, printable, problems_of, shown
+from colltool.base.errors import ColltoolError, given, problems_of
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import Part
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read
 from colltool.definitions.source import KeyPath
-from colltool.fabric.load import SUFFIX, exists
+from colltool.fabric.load import find_file
 from colltool.training.calls import tensor_buckets
 from colltool.training.constraint_violations import Violation, constraint_violations, invalid_overlaps
 from colltool.training.files import Schedule
@@ -188,16 +188,7 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
 
 
 def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    typed = os.fsdecode(path_or_name)
-    if exists(typed) and not os.path.isdir(typed):
-        return typed, typed
-    stem, known = typed.removesuffix(SUFFIX), preset_names("jobs")
-    if stem in known:
-        return str(preset_folder("jobs") / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
-    if exists(typed):
-        raise ColltoolError("is a directory, expected a job file", where=printable(typed), fix="give a file in it")
-    hint = nearest(os.path.basename(stem), known)
-    raise ColltoolError(f"no file and no shipped job is called {shown(typed)}", fix=f"{hint} shipped: {', '.join(known)}".strip())
+    return find_file(path_or_name, "job", preset_folder("jobs"), f"shipped: {', '.join(preset_names('jobs'))}")
 
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:

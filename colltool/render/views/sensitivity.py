@@ -20,7 +20,7 @@ from colltool.base.formatting import (
 from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, context, fields, group_field, listed, on_fabric, set_field
-from colltool.render.estimates import model_field, parts, readings_block, running
+from colltool.render.estimates import model_field, readings_block, running
 from colltool.render.views.compare import ground_block, ground_field, ground_summary
 
 _FLIPS = (
@@ -101,7 +101,7 @@ _TIMES = (
 def _samples(result: Sensitivity, *, people: bool = False) -> Table:
     asked = context(fabric=result.fabric, primitive=result.primitive, ranks=result.group.ranks, bytes=whole_bytes(result.bytes))
     name = label("algorithm", "algorithm", fold=22, get=lambda one: _name(result, one.algorithm) if people else one.algorithm)
-    how = label("how", "how (inside / across)", fold=22, get=lambda one: parts(one.algorithm))
+    how = label("how", "how (inside / across)", fold=22, get=lambda one: result.how[one.algorithm])
     named = people and any(_name(result, one.algorithm).lower() != one.algorithm for one in result.rows)
     columns = (
         name,

@@ -19,7 +19,7 @@ from colltool.base.formatting import (
 )
 from colltool.render.blocks import Block, Column, Headline, Table, flag, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field
-from colltool.render.estimates import model_field, parts, readings_block, running
+from colltool.render.estimates import model_field, readings_block, running
 from colltool.render.views.compare import ground_block, ground_field, held_lines
 
 _MOST_ROWS = 12  # of the default view
@@ -74,7 +74,7 @@ _PEOPLE = {
 }
 """Columns as people read them: the library's names."""
 
-_HOW = label("how", "how (inside / across)", drop=2, fold=20, get=lambda cell: parts(cell.algorithm or ""))
+_HOW = label("how", "how (inside / across)", drop=2, fold=20)
 
 
 def _for_people(result: Sweep) -> Table:
