@@ -278,10 +278,8 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
     ideal = _leading(fabric, group, asked._replace(readings=asked.readings._replace(ideal=True)), sizes)
     rows = [row for row, _ in listed]
     (totals, first, behind, second), (without, quiet, *_) = _ranked(listed, count), _ranked(ideal, count)
-    alpha_s, busbw = (
-        np.stack([np.broadcast_to(numbers, (count,)) for numbers in column])[first, each]
-        for column in ([row.alpha_s for row in rows], [row.busbw_Bps for row in rows])
-    )
+    alpha_s = np.stack([np.broadcast_to(row.alpha_s, (count,)) for row in rows])[first, each]
+    busbw = np.stack([np.broadcast_to(row.busbw_Bps, (count,)) for row in rows])[first, each]
     fitted = {
         at: np.broadcast_to(row.fitted_s, (count,)) for at, row in enumerate(rows) if row.software_time is not NO_SOFTWARE_TIME
     }
