@@ -15,7 +15,7 @@ from colltool.algorithms.libraries import NotRun, Running, ShippedAs, ships
 from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
 from colltool.base.arrays import winning
 from colltool.base.errors import ColltoolError, clipped, given
-from colltool.base.primitives import AG, Number, Primitive
+from colltool.base.primitives import AG, AR, RS, Number, Primitive
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
@@ -29,17 +29,21 @@ _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
 
 
 class PlacedStep(NamedTuple):
+    """A phase on its tier; ``alone``: what a call of the tier's own meets, with bandwidths that hold for whole collectives."""
+
     number: int
     step: TierPhase
     group: Group
     reach: PathClasses
+    alone: PathClasses
 
 
 class TierOption(NamedTuple):
-    """An algorithm for one tier: its cost terms by phase, and a schedule (``own``) of these alone."""
+    """An algorithm for one tier: its cost terms by phase, those of a library that streams, and a schedule (``own``) alone."""
 
     name: str
     parts: dict[int, tuple[CostTerm, ...]]
+    streamed: dict[int, tuple[CostTerm, ...]]
     own: CostModel
     status: Status
     shipped_by: tuple[str, ...]
@@ -75,12 +79,14 @@ class HierarchicalCandidates:
 
     def _costed(self, names: tuple[str, ...], chosen: TierOptions) -> CostModel:
         placed, primitive = self.placed, self.row.primitive
-        parts = {number: own for option in chosen for number, own in option.parts.items()}
         status = max((option.status for option in chosen), key=STATUSES.index)
         known = [one for one in self._shipped_as if all(_fitting(one, [(option,) for option in chosen]))]
         streamed = next((one for one in known if one.streams), None)
         streams = streamed is not None and self.readings.phases == "auto"
         phases: Phases = "pipelined" if streams else self.phases
+        both_ways = streamed is not None and phases == "pipelined"
+        terms = [option.streamed if both_ways else option.parts for option in chosen]
+        parts = {number: own for one in terms for number, own in one.items()}
         usual = self.row.phases if streamed is None else "pipelined"
         notes = [f"phases stream through all tiers at once, as in {streamed.by[0]}"] if streamed and streams else []
         notes += [note for option in chosen for note in option.notes]
@@ -250,7 +256,7 @@ def _laid_out(
         outside = step.tier > 0 or placed.one_a_node
         group, reach = tier_group(placed.spans[step.tier], readings, scale_out=outside, leaders=step.leaders)
         # a bandwidth that switches have for a whole collective is none of its phases'
-        laid.append(PlacedStep(index, step, group, reach if step.primitive is row.primitive else reach.in_a_phase))
+        laid.append(PlacedStep(index, step, group, reach if step.primitive is row.primitive else reach.in_a_phase, reach))
     options: list[TierOptions] = []
     for tier in range(len(placed.spans)):
         mine = [one for one in laid if one.step.tier == tier]
@@ -296,4 +302,14 @@ def _options(
         every = tuple(part for chunk in parts.values() for part in chunk)
         alone = CostModel(every[0].primitive, placed.ranks, every, readings, Choice(row.name), composed=True)
         status = max(statuses, key=STATUSES.index)
-        yield TierOption(row.name, parts, own=alone, status=status, shipped_by=row.shipped_by, notes=tuple(notes))
+        streamed = parts | _both_ways(row, laid, readings)
+        yield TierOption(row.name, parts, streamed, own=alone, status=status, shipped_by=row.shipped_by, notes=tuple(notes))
+
+
+def _both_ways(row: Algorithm, laid: Sequence[PlacedStep], readings: Readings) -> dict[int, tuple[CostTerm, ...]]:
+    """In a stream a switch reduces one chunk while it multicasts another: a port sends and receives at once, one all-reduce."""
+    whole = row_of(AR, row.name) if row.name == "in-network" else None
+    if not whole or [one.step.primitive for one in laid] != [RS, AG] or whole.why_not(laid[0].group):
+        return {}
+    there, back = laid
+    return {there.number: parts_of(whole, there.group, there.alone, readings, there.step.payload), back.number: ()}

@@ -115,7 +115,11 @@ _GB = 1e9
 
 def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     """Apply the library's measured efficiency and software time, unless ideal: of the whole schedule, else of its inner tier."""
-    figures = [one for one in placed.fabric.efficiencies if costed.primitive in one.primitives]
+    figures = [
+        one
+        for one in placed.fabric.efficiencies
+        if costed.primitive in one.primitives and (one.protocols is None or costed.protocol in one.protocols)
+    ]
     if not figures or costed.readings.ideal:
         return costed
     library, first = LIBRARIES[placed.fabric.library_name].spoken, placed.spans[0]

@@ -25,6 +25,7 @@ _MEASURED = Accepted("a mapping such as {smallest: 512MiB, largest: 16GiB, ranks
 _CHANNELS = Accepted("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
 _GRAPH = Accepted("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
 _EACH = Accepted("a price such as 600, or with its power such as {price: 600, draws: 12W}", plain="price")
+_PROTOCOLS = Accepted("a list of names of protocols, such as [Simple]")
 _NAMES = Field(min_length=1, max_length=ft.MAX_LISTED)
 
 ChannelCount = Annotated[int, Field(ge=1, le=64, strict=True), Accepted("a whole number from 1 to 64")]
@@ -73,11 +74,13 @@ class Efficiency(Part):
     ``share`` is a number, or one by nodes: between two of them by the logarithm, beyond them the nearest. Beside its bytes a call
     of M takes ``startup``, ``startup_per_rank`` for each rank, and for each ``rise_per_rank`` times sqrt(M / 1 GB): the slow rise
     of a bandwidth with size; inside the sizes and ranks of ``measured``, held beyond them. ``software`` lists measured times
-    instead: straight between two sizes, by the logarithm between two rank counts, the nearest beyond them.
+    instead: straight between two sizes, by the logarithm between two rank counts, the nearest beyond them. ``protocols``: under
+    which it was measured; default: all.
     """
 
     algorithm: ft.AlgorithmName
     primitives: ft.PrimitiveNames
+    protocols: Annotated[tuple[ft.Name, ...] | None, _NAMES, _PROTOCOLS] = None
     share: Annotated[
         ft.Fraction | Annotated[tuple[Annotated[EfficiencyAt, _REACHED_ON], ...], Field(min_length=1, max_length=ft.MAX_LISTED)],
         Accepted("a number from 0.000001 to 1, or a list such as [{nodes: 4, share: 1}, {nodes: 64, share: 0.8}]"),

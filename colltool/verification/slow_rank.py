@@ -137,11 +137,20 @@ def _runs(costed: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRun]:
     for step in find_composition(primitive, choice.base).steps(placed.sizes, order):
         first = find(begun.setdefault(step.tier, step.primitive), choice.tiers[step.tier])
         partner = counterpart(first, step.primitive)
+        if _is_one_call(costed, placed.spans[step.tier].tier.name):
+            if begun[step.tier] is not step.primitive:
+                continue
+            partner = counterpart(first, primitive)
         assert partner is not None  # it was priced
         scale_out = step.tier > 0 or placed.one_a_node
         group, reach = tier_group(placed.spans[step.tier], readings, scale_out=scale_out, leaders=step.leaders)
         parts = parts_of(partner, group, reach, readings)
         yield _PhaseRun(partner, group, reach, prod(placed.sizes[: step.tier]), step.leaders, parts)
+
+
+def _is_one_call(costed: CostModel, tier: str) -> bool:
+    """A switch that both phases of a tier stream through at once."""
+    return any(isinstance(p.route, Switch) and p.primitive is costed.primitive and p.cost.tier == tier for p in costed.parts)
 
 
 def _spread(ratios: Any, run: _PhaseRun, ranks: int) -> Any:

@@ -50,6 +50,21 @@ def test_a_share_lies_between_its_neighbours(points: list[tuple[int, float]], co
     assert min(share for _, share in points) - 1e-12 <= own.share_on(count) <= max(share for _, share in points) + 1e-12
 
 
+def test_a_figure_can_hold_under_some_protocols_alone() -> None:
+    """Of two that fit the first counts; a tier without protocols of these names has none."""
+    ways = [{"name": "LL", "alpha": "1us", "bandwidth": "10GB/s"}, {"name": "Simple", "alpha": "9us", "bandwidth": "50GB/s"}]
+    library = {"name": "nccl", "reached": [reached(share=0.5, protocols=["Simple"]), reached(share=0.9)]}
+    inside, across = star(8, 0.8, 400.0), clos(8, alpha=5.0, bw=50.0)
+    with_protocols = fabric(inside, {**across, "protocols": ways}, library=library)
+    for where, size, share in (
+        (with_protocols, 1e3, "90.0%"),
+        (with_protocols, 1e9, "50.0%"),
+        (fabric(inside, across, library=library), M, "90.0%"),
+    ):
+        best = colltool.price(where, "ar", size=size, algorithms="multi-rail-ring").best
+        assert any(f"reaches {share} of the bandwidth" in note for note in best.notes)
+
+
 def test_a_start_is_paid_for_each_rank_once_a_call() -> None:
     row, plain = ring(nodes(4, startup_per_rank="2us")), ring(nodes(4))
     assert row.overhead_s == plain.overhead_s

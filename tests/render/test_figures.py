@@ -15,6 +15,7 @@ from pictured import EVIL, LONG, MAKERS, made
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.base.formatting import format_bytes
 from colltool.calibration.calibrate import Calibration
 from colltool.render.plot import PAGE_COLOURS, VIEWS, Letters, chart_of, drawn, page_svg, picture
 from colltool.render.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
@@ -228,7 +229,8 @@ class TestNumbers:
         with drawn(result) as figure:
             found = widths(figure.axes[0])
         assert sum(found[0]) == pytest.approx(row.total_s)
-        assert [sum(bar) for bar in found[1:4]] == pytest.approx([phase.total_s for phase in row.phases])
+        assert [sum(bar) for bar in found[1 : 1 + len(row.phases)]] == pytest.approx([phase.total_s for phase in row.phases])
+        assert len(row.phases) > 1
 
     def test_a_plan_s_parts_sum_to_its_step_and_memory_to_its_bytes(self) -> None:
         result = made("plan")
@@ -258,7 +260,7 @@ class TestNumbers:
         assert changes["ring or tree"] == [one.bytes for one in result.pairs[0].crossings]
         with drawn(result) as figure:
             assert len(figure.axes[0].collections) == sum(map(len, rows.values()))
-            assert {"1.36 MB", "209 MB", "45.4 MB"} <= set(texts(figure))
+            assert {format_bytes(one.from_bytes, 3) for one in result.winners[1:]} <= set(texts(figure))
 
     def test_a_trace_has_hidden_and_exposed_time_and_what_was_expected(self) -> None:
         result = made("trace")
