@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).parent))
 from remembered import remembered  # noqa: F401 - a fixture
 
 import colltool.api.arguments  # noqa: F401 - errors speak of options as its table has them
+from colltool.fabric import load
 
 # Hundreds of tests start the program: it is compiled once, not at every start, whatever the machine's environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -30,6 +31,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+DATASHEET = Path(__file__).parent / "data" / "datasheet"
+
+
+@pytest.fixture
+def datasheet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines by their datasheets: shipped names mean files without measured tiers, whose prices are plain formulas."""
+    known = load.find_fabric
+
+    def find(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
+        file = DATASHEET / f"{os.fsdecode(path_or_name).removesuffix('.yaml')}.yaml"
+        return (str(file), file.name) if file.is_file() and not Path(path_or_name).is_file() else known(path_or_name)
+
+    monkeypatch.setattr(load, "find_fabric", find)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

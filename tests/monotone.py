@@ -63,6 +63,14 @@ def _copies(where: Fabric) -> bool:
     return any(one.local_copy is not None for tier in where.tiers for one in tier.protocols or ())
 
 
+def _listed(step: Step) -> bool:
+    """Whether the smaller group is bound to what its only tier lists, and the larger spans more."""
+    lists = step.where.tiers[0].algorithms or {}
+    return len(step.spans(step.few)) == 1 < len(step.spans(step.many)) and step.before in {
+        n for one in lists.values() for n in one
+    }
+
+
 _DOUBLING = ("recursive-doubling", "recursive-halving", "rabenseifner", "bruck", "pat")
 
 EXEMPT = (
@@ -76,8 +84,12 @@ EXEMPT = (
         lambda step: bool(step.few & (step.few - 1)) and any(name in step.after + step.before for name in _DOUBLING),
     ),
     Exempt(
+        "what a tier lists as run by its library holds inside it: over several tiers another schedule may run",
+        _listed,
+    ),
+    Exempt(
         "a rank's own share, M/N, is copied at a rate of its own: less of it on more ranks",
-        lambda step: _copies(step.where) and step.before == step.after,
+        lambda step: _copies(step.where) and (step.before == step.after or step.after == "in-network"),
     ),
     Exempt(
         "scattered ranks are counted whole: of 11 another one sits in one's own leaf than of 8, and less crosses",

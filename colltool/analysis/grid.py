@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import product
 from math import isfinite, prod
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import Place, differences, with_values
+from colltool.fabric.variants import Place, differences, on_datasheet, with_values
+from colltool.nccl.nccl_choice import SIMPLE, WITH_A_MODEL, Picked, picked_at
 from colltool.nccl.rules import name_on
 
 BLOCK = 8192  # cells priced at once, to keep arrays small
@@ -222,7 +224,8 @@ def _block(
         indices = dict(zip(loose, np.unravel_index(flat, lengths), strict=True))
         values = {spot: np.array(numbers)[indices[axis]] for axis, places in varied.items() for spot, numbers in places.items()}
         sizes = np.array(axes[2].values, dtype=np.float64)[indices[2]]
-        for number, cell in enumerate(_priced(with_values(fabric, values), group, asked, sizes)):
+        runs = _picked(fabric, values, group, asked, sizes)
+        for number, cell in enumerate(_priced(with_values(fabric, values), group, asked, sizes, runs)):
             at = tuple(fixed[axis] if axis in fixed else int(indices[axis][number]) for axis in range(len(axes)))
             yield at, cell._replace(at=tuple(axis.values[step] for axis, step in zip(axes, at, strict=True)))
 
@@ -242,7 +245,8 @@ def winner(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -
 
 
 def _leading(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[Listed]:
-    candidates = Candidates(place(fabric, group), asked.primitive, asked.readings).shown(asked.only, [sizes])
+    priced = on_datasheet(fabric) if asked.readings.numbers == "datasheet" else fabric
+    candidates = Candidates(place(priced, group), asked.primitive, asked.readings).shown(asked.only, [sizes])
     best = min(one.rank_class for one, _ in candidates)
     where: dict[str, Any] = {}
     for one, at in candidates:
@@ -251,17 +255,62 @@ def _leading(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Float
     return [(best_protocol([one.at(sizes) for one in same]), where[title]) for title, same in mine.items()]
 
 
+Runs = list[Picked | None]
+"""What the library picks at each element; None where that is not known."""
+
+
+def _picked(fabric: Fabric, values: dict[Place, Floats], group: GroupSpec, asked: PriceRequest, sizes: Floats) -> Runs:
+    """As ``price`` has it for each element: of named algorithms the fastest leads."""
+    if asked.only or fabric.library_name not in WITH_A_MODEL:
+        return [None] * len(sizes)
+    found: Runs = [None] * len(sizes)
+    each = np.stack([sizes * 0, *values.values()], axis=1)
+    for combination, at in zip(*_alike(each), strict=True):
+        one = with_values(fabric, {spot: float(value) for spot, value in zip(values, combination[1:], strict=True)})
+        with suppress(ColltoolError):  # a group that does not fit has its reason in the cell
+            for number, pick in zip(at.tolist(), picked_at(one, group, asked.primitive, sizes[at].tolist()) or [], strict=False):
+                found[number] = pick
+    return found
+
+
+def _alike(each: Floats) -> tuple[Floats, list[NDArray[np.intp]]]:
+    """The different rows of a table, and where each stands."""
+    rows, of = np.unique(each, axis=0, return_inverse=True)
+    return rows, [np.flatnonzero(of.reshape(-1) == number) for number in range(len(rows))]
+
+
+def _with_runs(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats, listed: list[Listed], runs: Runs
+               ) -> tuple[list[Listed], NDArray[np.intp]]:  # fmt: skip
+    """The rows, those under Simple that a pick is priced as, and for each element the row that its pick is (-1: the fastest)."""
+    specs = [row.spec for row, _ in listed]
+    simple = {one.spec for one in runs if one and one.simple and one.spec in specs}
+    under: dict[str, int] = {}
+    priced = on_datasheet(fabric) if asked.readings.numbers == "datasheet" else fabric
+    for one in Candidates(place(priced, group), asked.primitive, asked.readings).named(sorted(simple), [sizes]) if simple else ():
+        if one.protocol.lower() == SIMPLE and one.rank_class == listed[0][0].rank_class and one.choice.spec not in under:
+            under[one.choice.spec] = len(listed)
+            listed = [*listed, (best_protocol([one.at(sizes)]), np.zeros(len(sizes), dtype=bool))]
+    at = [specs.index(one.spec) if one and one.spec in specs else -1 for one in runs]
+    return listed, np.array([under.get(one.spec, own) if one and one.simple else own for one, own in zip(runs, at, strict=True)])
+
+
 def _totals(rows: Sequence[Listed], count: int) -> Floats:
     """Seconds by row and element; inf where a price would not list the row."""
     return np.stack([np.where(at, np.broadcast_to(row.total_s, (count,)), np.inf) for row, at in rows])
 
 
-def _ranked(rows: Sequence[Listed], count: int) -> tuple[Floats, NDArray[np.intp], Floats, NDArray[np.intp]]:
-    """Seconds by row and element, the fastest row of each element; the same without it."""
+def _ranked(
+    rows: Sequence[Listed], count: int, runs: NDArray[np.intp] | None = None
+) -> tuple[Floats, NDArray[np.intp], Floats, NDArray[np.intp]]:
+    """Seconds by row and element, the row that leads each element (the pick, else the fastest); the same without it."""
     totals = _totals(rows, count)
     first = first_least(list(totals))
-    behind = np.where(np.arange(len(rows))[:, None] == first, np.inf, totals)
-    return totals, first, behind, first_least(list(behind))
+    if runs is not None:
+        first = np.where(runs >= 0, runs, first)
+    titles = np.unique([row.title for row, _ in rows], return_inverse=True)[1]
+    behind = np.where(titles[:, None] == titles[first][None, :], np.inf, totals)
+    bare = np.stack([np.broadcast_to(row.total_s, (count,)) for row, _ in rows])
+    return bare, first, behind, first_least(list(behind))
 
 
 def _known_as(rows: Sequence[AlgorithmEstimate], primitive: Primitive, fabric: Fabric, group: GroupSpec) -> list[str]:
@@ -269,15 +318,16 @@ def _known_as(rows: Sequence[AlgorithmEstimate], primitive: Primitive, fabric: F
     return [name_on(library, primitive, placement, row.spec) or row.title for row in rows]
 
 
-def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[Cell]:
+def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats, runs: Runs) -> list[Cell]:
     count, each = len(sizes), np.arange(len(sizes))
     try:
         listed = _leading(fabric, group, asked, sizes)
     except ColltoolError as error:
         return [Cell((), reason=said(error.what))] * count
     ideal = _leading(fabric, group, asked._replace(readings=asked.readings._replace(ideal=True)), sizes)
+    listed, led = _with_runs(fabric, group, asked, sizes, listed, runs)
     rows = [row for row, _ in listed]
-    (totals, first, behind, second), (without, quiet, *_) = _ranked(listed, count), _ranked(ideal, count)
+    (totals, first, behind, second), (without, quiet, *_) = _ranked(listed, count, led), _ranked(ideal, count)
     alpha_s = np.stack([np.broadcast_to(row.alpha_s, (count,)) for row in rows])[first, each]
     busbw = np.stack([np.broadcast_to(row.busbw_Bps, (count,)) for row in rows])[first, each]
     fitted = {

@@ -100,7 +100,7 @@ def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slo
     if on.fabric.library_name == "nccl":
         from colltool.nccl.nccl_choice import with_library_choice
 
-        prices = with_library_choice(prices, on.fabric, on.readings, asked=on.asked)
+        prices = with_library_choice(prices, on.fabric, on.readings, asked=on.asked, lead=not only)
     return _slowed(prices, on, slow_rank)
 
 

@@ -218,8 +218,11 @@ def traffic_from_schedule(primitive: Primitive, choice: Choice, groups: Sequence
     first: dict[int, Primitive] = {}
     parts = []
     for step in find_composition(primitive, choice.base).steps(tuple(sizes), NATURAL_ORDER.get(primitive) or "inner-first"):
-        name = name_in_phase(choice.tiers[step.tier], first.setdefault(step.tier, step.primitive), step.primitive)
-        own = _scheduled(step.primitive, name, groups[step.tier])
+        begun, does = first.setdefault(step.tier, step.primitive), step.primitive
+        if primitive is AR and choice.tiers[step.tier] == "in-network" and does is not begun:
+            continue  # a switch streams both phases as one call
+        does = AR if primitive is AR and choice.tiers[step.tier] == "in-network" else does
+        own = _scheduled(does, name_in_phase(choice.tiers[step.tier], begun, does), groups[step.tier])
         parts.append(_in_tier(own, sizes, step.tier, step.payload, leaders=step.leaders))
     return _together(parts)
 

@@ -40,6 +40,8 @@ class Readings(NamedTuple):
             mesh take turns, and what needs several links of a lattice at once is not there. What a lattice's routers pass on
             (a chain, all-to-all) keeps all of them.
         order: order of tiers of an all-gather or reduce-scatter; ``auto`` is the one that keeps bytes inside.
+        numbers: ``datasheet`` prices each tier by its own latency, bandwidth and η alone, without measured protocols, measured
+            times of a library, or the list of what it was seen to run.
     """
 
     ideal: Annotated[bool, Assumption("Without contention: every eta is 1.", echoed="never")] = False
@@ -55,6 +57,10 @@ class Readings(NamedTuple):
         Literal["auto", "outer-first", "inner-first"],
         Assumption("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),
     ] = "auto"
+    numbers: Annotated[
+        Literal["measured", "datasheet"],
+        Assumption("Measured protocols and times where a fabric has them, or each tier's own numbers.", echoed="given"),
+    ] = "measured"
 
     def in_force(self, own: Phases) -> "Readings":
         """Replace ``auto`` phases by a composition's own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, log2, sqrt
 
@@ -123,14 +124,12 @@ def with_efficiency(costed: CostModel, placed: PlacedGroup) -> CostModel:
     if not figures or costed.readings.ideal:
         return costed
     library, first = LIBRARIES[placed.fabric.library_name].spoken, placed.spans[0]
-    for one in figures:
-        if _is_of(one, costed, placed):
-            return _reaching(costed, one, library, placed.nodes, placed.ranks)
+    if own := [one for one in figures if _is_of(one, costed, placed)]:
+        return _reaching(costed, own, library, placed.nodes, placed.ranks)
     if costed.choice.tiers and not placed.one_a_node and capabilities_of(first.tier).joins == "accelerators":
         inside = parse_choice(costed.choice.tiers[0])
-        for one in figures:
-            if parse_choice(one.algorithm) == inside:
-                return _reaching(costed, one, library, 1, first.endpoints, first.tier.name)
+        if own := [one for one in figures if inside in map(parse_choice, one.algorithms)]:
+            return _reaching(costed, own, library, 1, first.endpoints, first.tier.name)
     return costed
 
 
@@ -139,17 +138,21 @@ _ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:rin
 
 
 def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
+    choices = {name: parse_choice(name) for name in one.algorithms}
     if not placed.one_a_node:
-        return parse_choice(one.algorithm) == costed.choice
-    row = row_of(costed.primitive, one.algorithm)
-    across = row is None or bool(row.topologies & SEVERAL_TIERS)
-    wanted = _ON_A_RAIL.get(costed.choice.spec, costed.choice.spec)
-    return across and parse_choice(one.algorithm) == parse_choice(wanted)
+        return costed.choice in choices.values()
+    wanted = parse_choice(_ON_A_RAIL.get(costed.choice.spec, costed.choice.spec))
+    rows = {name: row_of(costed.primitive, name) for name, choice in choices.items() if choice == wanted}
+    return any(row is None or bool(row.topologies & SEVERAL_TIERS) for row in rows.values())
 
 
-def _reaching(costed: CostModel, figure: Efficiency, library: str, nodes: int, ranks: int, tier: str = "") -> CostModel:
-    """With the figure for so many nodes and ranks, on one tier or (empty) on all."""
-    share, fitted = figure.share_on(nodes), _fitted(figure, library, ranks)
+def _reaching(
+    costed: CostModel, figures: Sequence[Efficiency], library: str, nodes: int, ranks: int, tier: str = ""
+) -> CostModel:
+    """With the figures for so many nodes and ranks, on one tier or (empty) on all: the first share, and the first times."""
+    share = next((one.share_on(nodes) for one in figures if one.share != 1.0), 1.0)
+    timed = next((one for one in figures if one.takes_time), None)
+    fitted = _fitted(timed, costed.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
     parts = [part._replace(reached=share) if tier in ("", part.cost.tier) else part for part in costed.parts]
     times = [format_time(float(seconds)) for _, seconds in fitted.knots]
     said = [f"reaches {percent(share)} of the bandwidth"] if share < 1 else []
@@ -162,7 +165,7 @@ def _reaching(costed: CostModel, figure: Efficiency, library: str, nodes: int, r
     return replace(costed, parts=tuple(parts), software_time=fitted, notes=(*costed.notes, *note))
 
 
-def _fitted(figure: Efficiency, library: str, ranks: int) -> SoftwareTime:
+def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:
     limits, took = figure.measured, figure.took()
     counts = sorted(limits.ranks) if limits and limits.ranks else []
     within = min(max(ranks, counts[0]), counts[-1]) if counts else ranks
@@ -180,7 +183,7 @@ def _fitted(figure: Efficiency, library: str, ranks: int) -> SoftwareTime:
         rise=rise / sqrt(_GB),
         smallest=limits.smallest if limits else 0.0,
         largest=limits.largest if limits else inf,
-        what=f"what {library} takes beside the bytes of {figure.algorithm}",
+        what=f"what {library} takes beside the bytes of {spec}",
         beyond=f"on {ranks} ranks (but on {', '.join(map(str, measured))})" if out else "",
     )
 

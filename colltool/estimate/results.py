@@ -60,9 +60,10 @@ class AssumptionsUsed(NamedTuple):
 class Price(Result):
     """Every algorithm for one primitive, group and size.
 
-    ``results``: what the user can run, fastest first (for arrays in registry order); then other libraries' schedules, references,
-    idealised and hypothetical ones, never called the fastest. ``library``: None if any may run. ``leads_on_one_port``: the leader
-    under ``ports="one"`` if it is another one (for arrays a tuple); empty if algorithms were named.
+    ``results``: what the user can run, the library's own pick first where it is known, then fastest first (for arrays in registry
+    order); then other libraries' schedules, references, idealised and hypothetical ones, never called the fastest. ``library``:
+    None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another one (for arrays a tuple); empty
+    if algorithms were named.
     """
 
     subject: ClassVar[str] = "price"
@@ -93,6 +94,16 @@ class Price(Result):
         return tuple(row for row in self.results if not row.selectable)
 
     @property
+    def shows_pick(self) -> bool:
+        """Whether the first row is what the library picks."""
+        return self.library is not None and self.library.runs is not None and self.library.runs is self.results[0]
+
+    @property
+    def fastest(self) -> AlgorithmEstimate:
+        """The fastest row that the user can run, whatever the library picks, else :attr:`best`."""
+        return min(self.leading, key=lambda row: float(row.total_s), default=self.best)
+
+    @property
     def slower_pick(self) -> float | None:
         """Our price of the library's pick relative to its fastest schedule; None without a price of the pick."""
         if self.library is None or self.library.runs is None:
@@ -106,7 +117,7 @@ class Price(Result):
 
     @property
     def best(self) -> AlgorithmEstimate:
-        """The fastest row that the user can run, else the first of the others."""
+        """What the library picks, where known, else the fastest row that the user can run, else the first of the others."""
         if hasattr(self.bytes, "__len__"):
             raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
         return self.results[0]

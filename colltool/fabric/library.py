@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import product
 from math import log2
 from typing import Annotated, Literal
 
@@ -70,15 +71,18 @@ class MeasuredTime(Part):
 class Efficiency(Part):
     """What a library's schedule reaches of its modelled bandwidth, as published or measured; nothing under the ideal reading.
 
-    ``algorithm`` as ``--algorithm`` takes it; that of one tier also counts inside a composition, on the innermost tier.
+    ``algorithm`` as ``--algorithm`` takes it, or several; that of one tier also counts inside a composition, on the innermost.
     ``share`` is a number, or one by nodes: between two of them by the logarithm, beyond them the nearest. Beside its bytes a call
     of M takes ``startup``, ``startup_per_rank`` for each rank, and for each ``rise_per_rank`` times sqrt(M / 1 GB): the slow rise
     of a bandwidth with size; inside the sizes and ranks of ``measured``, held beyond them. ``software`` lists measured times
     instead: straight between two sizes, by the logarithm between two rank counts, the nearest beyond them. ``protocols``: under
-    which it was measured; default: all.
+    which it was measured; default: all. Of several figures that fit, the first with a share and the first with times count.
     """
 
-    algorithm: ft.AlgorithmName
+    algorithm: Annotated[
+        ft.AlgorithmName | Annotated[tuple[ft.AlgorithmName, ...], _NAMES],
+        Accepted("an algorithm, such as ring, or a list such as [ring, multi-rail-ring]"),
+    ]
     primitives: ft.PrimitiveNames
     protocols: Annotated[tuple[ft.Name, ...] | None, _NAMES, _PROTOCOLS] = None
     share: Annotated[
@@ -95,17 +99,26 @@ class Efficiency(Part):
         Accepted("a list such as [{ranks: 64, size: 16MiB, time: 0.3ms}]"),
     ] = ()
 
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        return (self.algorithm,) if isinstance(self.algorithm, str) else self.algorithm
+
+    @property
+    def takes_time(self) -> bool:
+        return bool(self.startup or self.startup_per_rank or self.rise_per_rank or self.software)
+
     @field_validator("algorithm")
     @classmethod
-    def _is_written_right(cls, name: str) -> str:
-        parse_choice(name)
-        return name
+    def _is_written_right(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for name in (names,) if isinstance(names, str) else names:
+            parse_choice(name)
+        return names
 
     @model_validator(mode="after")
     def _exists(self) -> Efficiency:
-        for primitive in self.primitives:
+        for primitive, name in product(self.primitives, self.algorithms):
             try:
-                check_algorithm(primitive, self.algorithm)
+                check_algorithm(primitive, name)
             except ColltoolError as error:
                 raise Slips(Slip(error.what, error.fix, ("algorithm",))) from error
         return self

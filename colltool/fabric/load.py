@@ -46,6 +46,9 @@ def find_file(path_or_name: str | os.PathLike[str], noun: str, folder: Path, lis
         return str(folder / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
     if exists(typed):
         raise ColltoolError(f"is a directory, expected a {noun} file", where=printable(typed), fix="give a file in it")
+    if (merged := stem.removesuffix("-measured")) != stem and merged in shipped:
+        fix = f"{merged} holds the measured numbers now: type {merged}, and {given('numbers', 'datasheet')} for the datasheet's"
+        raise ColltoolError(f"no {noun} is called {shown(typed)} any more", fix=fix)
     hint = nearest(os.path.basename(stem) if listing else stem, shipped)
     fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
     raise ColltoolError(f"no file and no shipped {noun} is called {shown(typed)}", fix=fix)

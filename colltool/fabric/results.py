@@ -191,7 +191,7 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
             check((*path, *part, "launch_overhead"), OVERHEAD_S, format_time)
             check((*path, *part, "oversubscription"), OVERSUBSCRIPTION)
             check((*path, *part, "eta", "alpha"), ETA_ALPHA)
-            check((*path, *part, "eta", "beta"), ETA_BETA)
+            check((*path, *part, "eta", "beta"), ETA_BETA._replace(least=0.0) if fitted else ETA_BETA)  # LL: latency alone
         check((*path, "in_network", "alpha_switch"), SWITCH_ALPHA_S, format_time)
         asked, there = value_at(("in_network", "levels"), tier), len(tier["levels"]) if "levels" in tier else 1
         if asked is not None and asked > there:

@@ -187,6 +187,10 @@ def _refused(what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, argument="tiers", fix=fix or f"write {given('tiers', EXAMPLE)}")
 
 
+class OneLine(dict[str, Any]):
+    """A mapping that a fabric file has on one line."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Lists indented under their key; no anchors, which the reader refuses."""
 
@@ -197,6 +201,8 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+_Dumper.add_representer(OneLine, lambda dumper, line: dumper.represent_mapping("tag:yaml.org,2002:map", line, flow_style=True))
+
 # Text that only the reader takes for a number, such as 1e9 or 0o17, is quoted.
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"), list("-+.0123456789"))
 
@@ -204,9 +210,9 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-
 class _Drafter(_Dumper):
     """Short mappings and lists of plain values on one line, as people write them."""
 
-    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
         short = len(str(mapping)) <= _SHORT and "source" not in mapping
-        return super().represent_mapping(tag, mapping, flow_style=short)
+        return super().represent_mapping(tag, mapping, flow_style=flow_style or short)
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
         short = len(str(sequence)) <= _SHORT and not any(isinstance(one, dict) for one in sequence)
@@ -250,10 +256,10 @@ def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | 
             yield from _keys(value, (*path, index))
 
 
-def fabric_text(data: dict[str, Any], comments: Sequence[str] = ()) -> str:
-    """A fabric file under as many comment lines as the reader's size limit allows."""
+def fabric_text(data: dict[str, Any], comments: Sequence[str] = (), *, compact: bool = False) -> str:
+    """A fabric file under as many comment lines as the reader's size limit allows; ``compact``: short mappings on one line."""
     limit = BOUNDS["definition"].limit
-    body = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    body = yaml.dump(data, Dumper=_Drafter if compact else _Dumper, sort_keys=False, allow_unicode=True, width=120)
     room = limit - len(body.encode()) - _CUT_LINE
     if room < 0:
         fix = "use fewer logs, protocols or texts"

@@ -16,6 +16,7 @@ from colltool.base.formatting import parse_rate, parse_time
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
 
 Place = tuple[str | int, ...]
@@ -31,16 +32,42 @@ def with_tiers(fabric: Fabric, change: Callable[[Tier], Tier], only: Container[i
     return fabric.model_copy(update={"tiers": tuple(tiers)})
 
 
+_BOUND_BY_FLAGS = 0.25  # of the fastest protocol's share: below it a protocol's rate is not the wires'
+
+
 def scaled_bandwidth(tier: Tier, share: float) -> Tier:
-    """Scale the bandwidth of a tier, under every protocol."""
-    protocols = tier.protocols and tuple(
-        one.model_copy(update={"bandwidth": one.bandwidth * share}) if one.bandwidth else one for one in tier.protocols
-    )
+    """Scale the bandwidth of a tier, under every protocol.
+
+    Shares of a rate follow it, but for LL's: flags and copies bound it, so slower wires leave it its rate up to theirs.
+    """
+    fullest = max((one.eta.beta for one in tier.protocols or () if one.eta and not one.bandwidth), default=1.0)
+
+    def scaled(one: Protocol) -> Protocol:
+        if one.bandwidth:
+            return one.model_copy(update={"bandwidth": one.bandwidth * share})
+        if one.eta is None or share >= 1 or one.eta.beta > _BOUND_BY_FLAGS * fullest:
+            return one
+        return one.model_copy(update={"eta": one.eta.model_copy(update={"beta": min(one.eta.beta / share, fullest)})})
+
+    protocols = tier.protocols and tuple(map(scaled, tier.protocols))
     return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": protocols})
 
 
 def without_in_network(tier: Tier) -> Tier:
     return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
+
+
+def on_datasheet(fabric: Fabric) -> Fabric:
+    """A fabric by its tiers' own numbers: without protocols, lists of algorithms, and measured times of its library."""
+
+    def bare(tier: Tier) -> Tier:
+        kind = capabilities_of(tier)
+        own = kind.with_switch(kind.in_network.model_copy(update={"protocols": None})) if kind.in_network else {}
+        return tier.model_copy(update=dict(own) | {"protocols": None, "algorithms": None})
+
+    facts = fabric.library_facts
+    library = {"library": facts.model_copy(update={"reached": ()})} if facts else {}
+    return with_tiers(fabric, bare).model_copy(update=library)
 
 
 def non_blocking(tier: Tier) -> Tier:

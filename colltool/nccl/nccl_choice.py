@@ -4,25 +4,26 @@ a group that the model needs, with errors that name missing facts and how to sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import Candidates, candidates_for
 from colltool.estimate.groups import PlacedGroup, library_runs, place
 from colltool.estimate.placement import AnyGroup
-from colltool.estimate.price import price
+from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.nccl.hardware import Constants, GpuNodes, Graph, Hardware, constants, tuned
-from colltool.nccl.model import cheapest, estimates, pick, switch_points
+from colltool.nccl.model import cheapest, estimates, pick, picks, switch_points
 from colltool.nccl.rules import rules_of, spec_of
 
 if TYPE_CHECKING:
@@ -30,12 +31,16 @@ if TYPE_CHECKING:
 
 WITH_A_MODEL = ("nccl",)
 """Libraries whose cost model is known."""
+SIMPLE = "simple"
 
 
-def with_library_choice(prices: Sequence[Price], fabric: Fabric, readings: Readings, *, asked: bool) -> tuple[Price, ...]:
+def with_library_choice(
+    prices: Sequence[Price], fabric: Fabric, readings: Readings, *, asked: bool, lead: bool = True
+) -> tuple[Price, ...]:
     """Add the library's own pick to prices of one primitive and group; unchanged if its cost model is not known.
 
     ``asked``: the user named the library, so a model that cannot be computed is an error; otherwise a reason in the answer.
+    ``lead``: the pick is the first of the rows.
     """
     first = prices[0]
     if first.library is None or first.library.name not in WITH_A_MODEL:
@@ -56,10 +61,11 @@ def with_library_choice(prices: Sequence[Price], fabric: Fabric, readings: Readi
             reason = f"{said(error.what)}; {said(error.fix)}"
     if reason:
         return tuple(replace(one, library=LibraryChoice(one.library.name, reason=reason)) for one in prices if one.library)
-    return tuple(_with_pick(one, fabric, hardware, readings) for one in prices)
+    return tuple(_with_pick(one, fabric, hardware, readings, lead=lead) for one in prices)
 
 
-def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings) -> Price:
+def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings, *, lead: bool) -> Price:
+    """With the pick beside the rows, and first of them if it is one: what is shown first is what runs."""
     assert isinstance(one.bytes, float)  # arrays have no single pick
     ways = tuple(estimates(on, one.primitive, one.bytes))
     best = cheapest(ways)
@@ -68,7 +74,43 @@ def _with_pick(one: Price, fabric: Fabric, on: Hardware, readings: Readings) -> 
     if runs is None and spec and not library_runs(place(fabric, one.group.spec), one.primitive):  # a list is all that runs
         with suppress(ColltoolError):  # it cannot run with this fabric's numbers
             runs = price(fabric, one.primitive, one.bytes, one.group.spec, readings, [spec]).best
-    return replace(one, library=LibraryChoice("nccl", on.version, best, ways, runs))
+    if runs is not None and runs.protocol and best.protocol == SIMPLE and on.nodes > 1:
+        runs = _under_simple(runs, candidates_for(fabric, one.group.spec, one.primitive, readings))
+    picked = replace(one, library=LibraryChoice("nccl", on.version, best, ways, runs))
+    behind = tuple(row for row in one.results if runs is not None and row.title != runs.title)
+    if not lead or runs is None or not runs.selectable or len(behind) == len(one.results):
+        return picked
+    return replace(picked, results=(runs, *behind))
+
+
+class Picked(NamedTuple):
+    """What NCCL picks at a size, as ``--algorithm`` takes it; ``simple``: priced under that protocol."""
+
+    spec: str
+    simple: bool
+
+
+def picked_at(fabric: Fabric, group: AnyGroup, primitive: Primitive, sizes: Iterable[float]) -> list[Picked] | None:
+    """NCCL's pick at each size; None where its model does not know."""
+    if fabric.library_name not in WITH_A_MODEL or primitive not in _tuned(fabric):
+        return None
+    try:
+        on = hardware_on(fabric, group)
+    except ColltoolError:
+        return None
+    found = picks(on, primitive, sizes)
+    return [Picked(spec_of(one.algorithm, primitive, on), one.protocol == SIMPLE and on.nodes > 1) for one in found]
+
+
+def _under_simple(row: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstimate:
+    """A schedule under Simple where NCCL picks that, though LL128 may be faster there, as rings of many nodes are.
+
+    Where it picks LL or LL128 the faster stands: their border moves with the version, and a fit's names are not quite NCCL's.
+    """
+    size = float(row.bytes)
+    own = (one for one in listed.named([row.spec], [size]) if one.title == row.title and one.protocol.lower() == SIMPLE)
+    costed = next(own, None)
+    return row if costed is None or row.protocol == costed.protocol else rows_at(listed, [costed], size)[0]
 
 
 def _tuned(fabric: Fabric) -> tuple[Primitive, ...]:

@@ -81,7 +81,7 @@ def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
 SPOKEN = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
 """NCCL_PROTO's spelling by tuner-file name, from lowest latency to highest bandwidth."""
 
-SHORT = ("short-", "shorter-", "shortest-")
+SHORT = ("short-", "shorter-", "shortest-", "long-")
 """Prefixes in fabrics for segments of one protocol: fewer channels at smaller sizes."""
 
 SEGMENT = "segment-"

@@ -10,6 +10,8 @@ from colltool.analysis.compare import SAME
 from colltool.base.errors import ColltoolError
 from colltool.render.views.compare import verdict
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 THIN = {"overrides": ["ib.levels.leaf.group=4"], "vary": "ib.levels.spine.oversubscription=1,4"}
 
 
@@ -40,7 +42,7 @@ def test_a_thin_spine_in_sentences() -> None:
 def test_runs_of_sizes_are_what_prices_say() -> None:
     found = colltool.compare("dgx-h100", "ar", ranks=32, vary="library.collnet=false,true")
     (one,) = found.findings
-    assert [run.outcome for run in one.runs] == ["faster", "same", "faster"]
+    assert {run.outcome for run in one.runs} > {"same", "faster"}
     off, on = (colltool.load_fabric("dgx-h100", [f"library.collnet={word}"]) for word in ("false", "true"))
     for run in one.runs:
         for size in np.geomspace(run.from_bytes, run.to_bytes, 9):
@@ -48,8 +50,8 @@ def test_runs_of_sizes_are_what_prices_say() -> None:
                 colltool.price(on, "ar", size=size, ranks=32).best.total_s
                 / colltool.price(off, "ar", size=size, ranks=32).best.total_s
             )
-            assert (ratio < 1 - SAME) if run.outcome == "faster" else (abs(ratio - 1) <= SAME + 1e-9)
-            assert ratio >= run.ratio * (1 - 1e-3)
+            assert run.outcome == ("faster" if ratio < 1 - SAME else "slower" if ratio > 1 + SAME else "same")
+            assert abs(ratio - 1) <= abs(run.ratio - 1) * (1 + 1e-3)
 
 
 def test_what_one_fabric_cannot_run() -> None:

@@ -29,7 +29,7 @@ def test_every_sample_is_a_price_on_both() -> None:
     for name, side in zip(names, found.sides, strict=True):
         fabric, drawn = colltool.load_fabric(name), draws(side.numbers, 40, 3)
         each = [with_values(fabric, {place: float(values[at]) for place, values in drawn.items()}) for at in range(40)]
-        times.append(np.array([float(colltool.price(one, "ar", size="32MB", ranks=64).best.total_s) for one in each]))
+        times.append(np.array([float(_fastest(one).total_s) for one in each]))
         assert (side.nominal_s, side.algorithm) == _nominal(fabric)
         assert [side.p5_s, side.p50_s, side.p95_s] == pytest.approx(list(np.quantile(times[-1], (0.05, 0.5, 0.95))))
     ratio = times[1] / times[0]
@@ -41,8 +41,12 @@ def test_every_sample_is_a_price_on_both() -> None:
     assert not any(key.startswith(("ib.", "roce.")) for key in one.shared)
 
 
+def _fastest(fabric: Any) -> Any:
+    return min(colltool.price(fabric, "ar", size="32MB", ranks=64).leading, key=lambda row: float(row.total_s))
+
+
 def _nominal(fabric: Any) -> tuple[float, str]:
-    best = colltool.price(fabric, "ar", size="32MB", ranks=64).best
+    best = _fastest(fabric)
     return pytest.approx(best.total_s), best.title
 
 

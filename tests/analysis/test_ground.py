@@ -19,6 +19,8 @@ from colltool.render.views.compare import ground_lines, verdict
 from colltool.render.views.sensitivity import sensitivity_title
 from colltool.render.views.sweep import sweep_title
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 TIER = {"name": "t", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s", "eta": {"beta": 0.8}}
 
 

@@ -10,6 +10,8 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.variants import with_values
 from colltool.render.views.plan_compare import verdict
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 
 def test_each_column_is_a_plan() -> None:
     thin = colltool.load_fabric("dgx-h100", ["nvlink.bandwidth=225GB/s"])

@@ -15,6 +15,8 @@ from colltool.base.primitives import AR
 from colltool.fabric.variants import USUAL, numbers_of, parameter_ranges, with_values
 from colltool.render.dispatch import rendered
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 WIDE = ["eta.beta=0.4:1", "alpha=4x"]
 
 
@@ -51,7 +53,8 @@ def test_a_flip_is_where_the_winner_changes(name: str, ranks: int, size: str) ->
     nominal = {one.key: one.value for one in found.numbers}
 
     def winner(key: str, value: float) -> str:
-        return colltool.price(with_values(fabric, {places[key]: value}), "ar", size=size, ranks=ranks).best.title
+        rows = colltool.price(with_values(fabric, {places[key]: value}), "ar", size=size, ranks=ranks).leading
+        return min(rows, key=lambda row: float(row.total_s)).title  # the fastest, whatever NCCL picks
 
     for flip in found.flips:
         away = 1e-9 if flip.factor > 1 else -1e-9
@@ -74,7 +77,7 @@ def test_the_same_seed_gives_the_same() -> None:
 
 def test_a_number_that_settles_everything() -> None:
     """Where one number alone is uncertain, knowing it gains what the best choice in each of its values gains."""
-    found = colltool.sensitivity("dgx-h100", "ar", size="32MB", ranks=64, vary="ib.eta.beta=0.4:1")
+    found = colltool.sensitivity("dgx-h100", "ar", size="16MB", ranks=64, vary="ib.eta.beta=0.4:1")
     (one,) = found.telling
     assert one.key == "ib.eta.beta"
     blind = min(row.p50_s for row in found.rows)
@@ -126,7 +129,7 @@ def test_alpha_is_every_latency() -> None:
         "nvlink.alpha", "ib.levels.leaf.alpha", "ib.levels.spine.alpha",
     ]  # fmt: skip
     found = colltool.sensitivity(fabric, "ar", size="32MB", ranks=64, vary="alpha=2x")
-    assert found.holds == pytest.approx(0.705, abs=0.005)  # 100% where the switches' latency is taken to be known
+    assert found.holds == pytest.approx(0.799, abs=0.005)  # 100% where the switches' latency is taken to be known
 
 
 def test_eta_beta_is_also_the_switches() -> None:

@@ -16,6 +16,8 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 DOCUMENT = {"schema": "colltool.price/1", "colltool": "0.7.0", "results": []}
 LOG = "collective,ranks,bytes,time_us\n" + "".join(f"all_reduce,8,{2**k},{10 + 2**k / 300000}\n" for k in range(10, 28, 4))
 JOB = {

@@ -26,7 +26,7 @@ COMMANDS = {
     ],
     "compare, 4 columns": ["compare", "ar,a2a", "-f", "dgx-h100", "-n", "64,256", "--vary", "ib.eta.beta=0.6,0.7,0.8,0.9"],
     "sensitivity, 100,000 samples": ["sensitivity", "ar", "-f", "dgx-h100", "-n", "64", "-M", "32MB", "--format", "json"],
-    "sensitivity, 72 numbers": ["sensitivity", "ar", "-f", "dgx-h100-measured", "-n", "8", "-M", "4MB", "--format", "json"],
+    "sensitivity, 72 numbers": ["sensitivity", "ar", "-f", "dgx-h100", "-n", "8", "-M", "4MB", "--format", "json"],
 }  # fmt: skip
 
 

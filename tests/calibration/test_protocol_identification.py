@@ -21,6 +21,8 @@ from colltool.nccl.model import estimates, switch_points
 from colltool.nccl.nccl_choice import hardware_on
 from colltool.nccl.rules import SPOKEN, protocol_of
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 ALL, LARGE = by_steps(1024, 2**32, 2), by_steps(2**25, 2**33, 2)
 ANY = tuple(SPOKEN)
 

@@ -56,7 +56,7 @@ LINES = [
     "# Size       Latency (us)",
     "collective,ranks,bytes,time_us",
 ]
-FABRICS = ("dgx-h100", "star512", "tpu-v4-512", "nvl72", "mi300x", "dgx-h100-measured")
+FABRICS = ("dgx-h100", "star512", "tpu-v4-512", "nvl72", "mi300x")
 CALIBRATED = 14  # points at most, so that a fit is quick
 STATED: list[dict[str, object]] = [
     {},

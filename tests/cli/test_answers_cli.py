@@ -51,7 +51,7 @@ def test_opens_with_a_sentence_and_fits_80_columns(name: str, run: Any) -> None:
 def test_a_price_fits_one_screen(run: Any) -> None:
     out = run(*NVL).out
     assert len(out.splitlines()) <= 24
-    assert out.startswith("NVLSTree: ")
+    assert out.startswith("NVLSTree, NCCL's pick: ")
     assert "Median error of such prices" in " ".join(out.split())
     assert "with SHARP (NCCL_COLLNET_ENABLE=1): " in out
     assert "--library all" in out

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 SETS = ("--set", "ib.cable=100m", "--set", "ib.energy=100pJ/bit")
 
 

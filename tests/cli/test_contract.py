@@ -17,6 +17,8 @@ import pytest
 
 import colltool
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 NVL = ("-f", "nvl72", "-n", "144")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "price": ("price", "ar", *NVL, "-M", "16MB"),
@@ -831,9 +833,9 @@ def test_a_primitive_by_any_of_its_names(names: tuple[str, ...], run: Any) -> No
 
 
 def test_a_fabric_by_name_file_name_or_path(run: Any, folder: Path) -> None:
-    shipped = Path(colltool.__file__).parent.parent / "fabrics" / "nvl72.yaml"
+    shipped = Path(colltool.__file__).parent.parent / "fabrics" / "star512.yaml"
     Path("mine.yaml").write_text(shipped.read_text())
-    names = ("nvl72", "nvl72.yaml", "mine.yaml", str(folder / "mine.yaml"))
+    names = ("star512", "star512.yaml", "mine.yaml", str(folder / "mine.yaml"))
     assert len({run("price", "ar", "-f", name, "-M", "1MB").out for name in names}) == 1
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from colltool.fabric.load import load_fabric
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 
 def test_a_file_of_ones_own(run: Any, folder: Path) -> None:
     done = run("fabric", "init", "--from", "dgx-h100", "--set", "ib.size=16", "-o", "my.cluster.yaml")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 ON = ("-f", "star512", "-n", "16", "-M", "64MB")
 
 

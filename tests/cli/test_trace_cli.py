@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from tracing import call, kernel, step, write
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 EIGHT = list(range(8))
 
 

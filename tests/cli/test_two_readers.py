@@ -115,12 +115,12 @@ def test_results_speak_to_who_asked() -> None:
         return "; ".join((*priced.results[0].notes, *(one.reason for one in measured().infeasible)))
 
     def measured() -> Any:
-        return colltool.price("dgx-h100-measured", "ar", size="1MB", ranks=8)
+        return colltool.price("dgx-h100", "ar", size="1MB", ranks=8)
 
     first = python()
     shell = (
         run("price", "p2p", "-f", "star512", "-M", "1MB", "--all").out
-        + run("price", "ar", "-f", "dgx-h100-measured", "-n", "8", "-M", "1MB", "--all").out
+        + run("price", "ar", "-f", "dgx-h100", "-n", "8", "-M", "1MB", "--all").out
     )
     assert "ranks=2 for neighbours" in first
     assert "algorithms prices it anyway" in first

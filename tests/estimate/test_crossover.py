@@ -307,7 +307,7 @@ def test_the_winner_is_the_fastest_of_all_that_may_lead(where: Fabric | str, pri
     assert winners[0].from_bytes == 1.0
     assert winners[-1].to_bytes is None
     assert all(one.to_bytes == other.from_bytes for one, other in pairwise(winners))
-    assert all(one.algorithm != other.algorithm for one, other in pairwise(winners))
+    assert all((one.algorithm, one.protocol) != (other.algorithm, other.protocol) for one, other in pairwise(winners))
     for size in [10 ** (k / 2) for k in range(25)]:
         (winner,) = (w for w in winners if w.from_bytes <= size and (w.to_bytes is None or size < w.to_bytes))
         real = {r.title: float(r.total_s) for r in colltool.price(loaded, primitive, size=size, **model).leading}

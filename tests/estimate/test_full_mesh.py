@@ -8,6 +8,8 @@ import colltool
 from colltool.estimate.results import Price
 from colltool.fabric.load import load_fabric
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 NODES = """
 schema: colltool.fabric/1
 name: mi300x-nodes

@@ -17,6 +17,8 @@ from colltool.base.primitives import parse_primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.model import Fabric
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 TWO = fabric(star(8, 0.5, 900.0), clos(4, alpha=3.0, bw=50.0))
 THREE = fabric(star(4, 0.5, 900.0), full_mesh(3, 1.0, 200.0), clos(8, alpha=4.0, bw=50.0))
 TIERS = {

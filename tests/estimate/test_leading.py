@@ -13,6 +13,8 @@ from colltool.base.errors import ColltoolError
 from colltool.estimate.results import Winner
 from colltool.fabric.model import Fabric
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 PRIMITIVES = ("ar", "ag", "rs", "a2a", "bc", "reduce")
 READINGS: list[dict[str, Any]] = [
     {}, {}, {"tree_beta": 1.0}, {"ideal": True}, {"placement": "scattered"}, {"phases": "pipelined"}, {"ring_alpha": "worst"},

@@ -15,6 +15,8 @@ from colltool.algorithms.libraries import LIBRARIES, NotRun, ships
 from colltool.algorithms.registry import every_algorithm
 from colltool.fabric.model import Fabric
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 NAMES = tuple(LIBRARIES)
 SIZES = st.sampled_from([1e3, 64e3, 1e6, 16e6, 256e6, 4e9])
 PRIMITIVES = ("ar", "ag", "rs", "bc", "reduce", "a2a", "p2p")

@@ -17,6 +17,8 @@ from colltool.schedules.links import Floats
 from colltool.schedules.program import Indices, maker
 from tests.wiring import Ports
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 POSTED = [(AR, "one-shot"), (AR, "two-shot"), (AG, "direct"), (RS, "direct"), (A2A, "direct")]
 
 

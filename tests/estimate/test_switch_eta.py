@@ -11,6 +11,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 M = 1e9
 ETA = {"alpha": 1.0, "beta": 0.8}
 

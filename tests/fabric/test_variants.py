@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from colltool.fabric.load import load_fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, non_blocking, scaled_bandwidth, with_tiers, without_in_network
 
 
+@pytest.mark.usefixtures("datasheet")
 def test_a_share_of_a_bandwidth_is_that_of_every_protocol() -> None:
     fabric = load_fabric("dgx-h100-measured")
     half = with_tiers(fabric, lambda tier: scaled_bandwidth(tier, 0.5))

@@ -13,6 +13,8 @@ from colltool.base.primitives import AR
 from colltool.nccl.model import switch_points
 from colltool.nccl.nccl_choice import hardware_on
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 
 @pytest.mark.parametrize(
     ("ranks", "size", "picked", "spec"),

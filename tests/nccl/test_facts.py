@@ -17,6 +17,8 @@ from colltool.nccl.nccl_choice import hardware_on
 from colltool.nccl.rules import spec_of
 from tests.nccl_machines import cluster, machine
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 
 def refused(name: str, overrides: list[str], ranks: int | None = None) -> str:
     with pytest.raises(ColltoolError) as caught:
@@ -31,7 +33,7 @@ def test_a_dgx_h100_is_what_the_shipped_file_says() -> None:
     assert (found.nvls, found.collnet, found.nvswitch, found.simple_tree) == (True, False, True, True)
 
 
-@pytest.mark.parametrize("name", ["dgx-h100", "dgx-h100-measured", "clos-4to1"])
+@pytest.mark.parametrize("name", ["dgx-h100", "clos-4to1"])
 def test_the_shipped_h100_fabrics_have_all_that_the_model_needs(name: str) -> None:
     fabric = load_fabric(name)
     assert pick(hardware_on(fabric, 8), AR, 2**30).algorithm == "nvls"

@@ -12,6 +12,8 @@ from colltool.base.primitives import parse_primitive
 from colltool.nccl.model import estimates, pick
 from colltool.nccl.nccl_choice import hardware_on
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 
 @pytest.mark.parametrize(
     ("algorithm", "primitive", "ranks", "named"),

@@ -21,6 +21,8 @@ from colltool.render.plot import PAGE_COLOURS, VIEWS, Letters, chart_of, drawn, 
 from colltool.render.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
 from colltool.render.plot.times import longest, ribbons_of
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 every_picture = pytest.mark.parametrize("name", MAKERS)
 BYTES = 120_000
 WHITE, DARK = "#ffffff", "#14161a"

@@ -11,6 +11,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.render.plot import picture
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 pytest.importorskip("matplotlib")
 
 CHOICES: dict[str, Any] = {

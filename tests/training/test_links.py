@@ -10,6 +10,8 @@ import pytest
 import colltool
 from colltool.training.plan import JobLink, Plan
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 GB = 1e9
 
 

@@ -236,6 +236,7 @@ def test_a_change_is_what_setting_it_gives() -> None:
             assert colltool.plan(job, fabric, 64).step_s == pytest.approx(one.step_s, rel=1e-6), one.change
 
 
+@pytest.mark.usefixtures("datasheet")
 def test_a_faster_tier_makes_its_protocols_faster() -> None:
     job = dense(layout={"tp": 8, "sp": True}, batch={"global": 16})
     found = colltool.plan(job, "dgx-h100-measured", 16)

@@ -187,7 +187,7 @@ def test_members_are_ranks_of_the_fabric() -> None:
     assert plain.slow.rank == 0
 
 
-@pytest.mark.parametrize("shipped", ["dgx-h100-measured", "nvl72", "tpu-v4-512"])
+@pytest.mark.parametrize("shipped", ["dgx-h100", "nvl72", "tpu-v4-512"])
 def test_shipped_fabrics_with_protocols_and_libraries(shipped: str) -> None:
     for row in rows(shipped, ranks=16 if "tpu" not in shipped else 64).values():
         assert row.slow is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
@@ -250,7 +250,7 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
     if result.picks:
         picks = _winners(result, result.picks, "its own pick")
         kept = tuple(column for column in picks.columns if column.key != "balance")
-        out.append(picks._replace(columns=kept, title=f"what {library_title(result)} picks by its own cost model"))
+        out.insert(1, picks._replace(columns=kept, title=f"what {library_title(result)} picks by its own cost model"))
     return [*out, *r.notes([], result.model)]
 
 
@@ -275,12 +275,23 @@ def _winners(result: Crossover, winners: tuple[Winner, ...], title: str) -> Tabl
 
 
 def _fastest(result: Crossover) -> str:
-    asked = sentence(crossover_title(result))
-    (first, _), *later = ((_named(result, one), format_bytes(one.from_bytes)) for one in result.winners)
+    """What runs at each size: the library's picks where they are known; beside them what would be the fastest."""
+    asked, fastest = sentence(crossover_title(result)), _stretches(result, result.winners)
+    if not result.picks:
+        return f"{fastest}. {asked}."
+    picks = _stretches(result, result.picks)
+    beside = "" if picks == fastest else f" Fastest by the prices here: {fastest}."
+    return f"{library_title(result)} picks {picks}. {asked}.{beside}"
+
+
+def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
+    """``Tree below 200 KB, NVLSTree from there``: under whatever protocol."""
+    several = [(_named(result, one), format_bytes(one.from_bytes)) for one in winners]
+    (first, _), *later = [one for at, one in enumerate(several) if not at or several[at - 1][0] != one[0]]
     if not later:
-        return f"{first} is the fastest at every size. {asked}."
+        return f"{first} at every size" if result.picks else f"{first} is the fastest at every size"
     steps = [f"{first} below {later[0][1]}", f"{later[0][0]} from there", *(f"{name} from {size}" for name, size in later[1:])]
-    return f"{', '.join(steps)}. {asked}."
+    return ", ".join(steps)
 
 
 def library_title(result: Crossover) -> str:

@@ -273,7 +273,7 @@ def reached_text(one: Efficiency) -> str:
     parts += [f"{format_time(one.rise_per_rank)} a rank at 1 GB to get up to speed" if one.rise_per_rank else ""]
     primitives = ", ".join(primitive.spoken for primitive in one.primitives)
     under = f" under {', '.join(one.protocols)}" if one.protocols else ""
-    return f"{one.algorithm} ({primitives}{under}): {'; '.join(filter(None, parts))}"
+    return f"{', '.join(one.algorithms)} ({primitives}{under}): {'; '.join(filter(None, parts))}"
 
 
 def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -> Iterator[str]:

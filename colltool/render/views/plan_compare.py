@@ -21,7 +21,7 @@ from colltool.training.files import written
 from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
 from colltool.training.plan import MFU_CONVENTION, Plan
 
-_MOST_NUMBERS = 10
+_MOST_NUMBERS = 6
 
 
 class _PlanOn(NamedTuple):

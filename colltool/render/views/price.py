@@ -37,17 +37,27 @@ _MOST_ROWS = 8
 
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
     """The result, its error, and what would change it."""
-    answer = f"{r.named(price, row)}: {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
+    pick = f", {r.spoken(price)}'s pick" if price.shows_pick and row is price.best else ""
+    answer = f"{r.named(price, row)}{pick}: {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
     answer += f". {sentence(r.heading(price))}."
     error = _error_of(row, price)
     if error is not None and row.selectable:
-        close = [one for one in price.leading if one is not row and float(one.total_s) <= float(row.total_s) * (1 + error)]
-        names = [r.named(price, one) for one in close]
-        behind = "; the runner-up is further behind" if len(price.leading) > 1 else ""
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        answer += f" {_off_by([error])}{f'; {names[0]}{more} may be as fast' if close else behind}."
+        answer += f" {_off_by([error])}{_beside(price, row, error)}."
     seconds = {"latency": row.alpha_s, "bandwidth": row.bandwidth_s, "overhead": row.overhead_s, "software": row.software_s}
     return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
+
+
+def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
+    """Who is as fast within the error, or faster by more, and how to run that."""
+    own = float(row.total_s)
+    gain = 1 - float(price.fastest.total_s) / own
+    if gain > error:
+        name = r.named(price, price.fastest)  # only a pick is not the fastest
+        return f"; {name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
+    close = [one for one in price.leading if one is not row and float(one.total_s) <= own * (1 + error)]
+    more = f" and {len(close) - 1} more" if len(close) > 1 else ""
+    behind = "; the runner-up is further behind" if len(price.leading) > 1 else ""
+    return f"; {r.named(price, close[0])}{more} may be as fast" if close else behind
 
 
 _TURNS = {
@@ -182,7 +192,8 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
             slow.append(f"{at}{one.name} takes {format_factor(factor)} of {r.named(one.price, one.best)}")
     chosen = gathered((f"{one.name} ({one.estimate.protocol})", size) for one, size in zip(picks, sizes, strict=True))
     what = "; ".join(f"{name} at {','.join(at)}" if several else name for name, at in chosen.items())
-    out: list[Block] = [Lines(f"{library} picks by its own cost model: {what}", ())]
+    shown = len(prices) == 1 and prices[0].shows_pick  # the answer says it
+    out: list[Block] = [Lines(f"{library} picks by its own cost model: {what}", (), first=0 if shown else None)]
     out += listed("not the fastest that it has, by the prices here", slow)
     if blind := dict.fromkeys(one.name for one in picks if one.own.runs is None):
         out.append(Lines(f"no schedule here stands for {library}'s {', '.join(blind)} on this group", ()))
@@ -275,7 +286,7 @@ _PHASE = (
     label("tier", "tier"),
     label("level", "level", drop=5),
     label("primitive", "phase", lambda primitive: primitive.spoken),
-    label("algorithm", "algorithm"),
+    label("algorithm", "algorithm", get=lambda phase: "own copy" if phase.label == "own share" else phase.algorithm),
     label("label", "step", drop=4),
     number("ranks", "ranks", drop=7),
     number("bytes", "payload", format_bytes, 6, get=lambda phase: float(phase.bytes)),

@@ -21,6 +21,8 @@ from tests.export.tuner.measured import FACTS, MEASURED, hurts
 from tests.export.tuner.plugin import Taken, follow, read
 from tests.small import clos, fabric, star, switch
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 SIZES = sorted({int(2 ** (k / 6)) for k in range(6 * 37)})
 """Six to an octave, up to 64 GiB."""
 ALL = [*SIZES, *(2**k + d for k in range(6, 37) for d in (-1, 1))]

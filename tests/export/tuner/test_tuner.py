@@ -19,6 +19,8 @@ from tests.export.tuner.measured import FACTS, MEASURED, hurts, measured, protoc
 from tests.export.tuner.plugin import ALGORITHMS, PROTOCOLS, follow, read
 from tests.small import clos, fabric, full_mesh, mesh, star, switch, torus
 
+pytestmark = pytest.mark.usefixtures("datasheet")
+
 MAX = 2**64 - 1
 SIZES = [0, 1, 8, 1000, 65_536, 10**6, 3_333_333, 10**7, 10**8, 10**9, 10**12, MAX]
 NVSWITCH = star(8, 1, 450, in_network=switch(0.2, eta_beta=0.5))
@@ -40,6 +42,9 @@ def taken(text: str, collective: str, size: int, ranks: int, nodes: int) -> tupl
     found = follow(read(text), collective, size, nodes, ranks, lambda *_: True)
     assert found is not None
     return found[:2]
+
+
+UNKNOWN = "library.channels=null"
 
 
 @pytest.mark.parametrize("name", FABRICS)
@@ -278,7 +283,11 @@ def test_where_nccl_does_not_run_is_refused(tier: dict[str, Any]) -> None:
     [
         (fabric(NVSWITCH), "NCCL's model needs the GPU generation", "write library: {name: nccl, gpu: hopper}"),
         (fabric(NVSWITCH, library="rccl"), "small runs rccl by its key library", "write library: {name: nccl"),
-        (load_fabric("nvl72"), "needs the channels of a node of 72 GPUs", "channels: {ring: {channels:"),
+        (
+            load_fabric("nvl72", ["library.channels=null"]),
+            "needs the channels of a node of 72 GPUs",
+            "channels: {ring: {channels:",
+        ),
     ],
 )
 def test_facts_that_are_missing_are_named(on: Fabric, message: str, fix: str) -> None:
