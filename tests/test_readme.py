@@ -10,7 +10,8 @@ import pytest
 from cli.conftest import Ran, run
 from documents import DOCUMENTS, GUIDES, README, ROOT, Shown, blocks, commands, refreshed, session, shown
 
-from colltool.analysis.basis import model_error, step_error
+from colltool.analysis.accuracy import ALL, DATASHEET, table
+from colltool.analysis.basis import step_error
 
 TEXT = README.read_text(encoding="utf-8")
 MAX_LINES = 200
@@ -89,12 +90,19 @@ def test_the_picture_is_what_the_command_draws(folder: Path, request: pytest.Fix
 
 
 def test_the_table_of_errors_is_the_one_that_answers_use() -> None:
-    sizes = [model_error(size, measured=False, several_tiers=True) for size in (64e3, 8e6, 128e6, 1e9)]
-    fitted = [model_error(1e6, measured=True, several_tiers=across) for across in (False, True)]
-    table = TEXT[TEXT.index("| what |") : TEXT.index("Where two answers")]
-    assert [float(share) for share in re.findall(r"([\d.]+)% \|$", table, re.MULTILINE)] == [
-        pytest.approx(100 * error) for error in (*sizes, *fitted, step_error(1.0, same_device=False))
+    whole, across = ([one for one in table() if one.device == ALL and one.wire == wire] for wire in (ALL, "across"))
+    shown = TEXT[TEXT.index("| what |") : TEXT.index("Every answer says")]
+    told = [
+        [float(one) for one in re.findall(r"[\d.]+", last)] for last in re.findall(r"\| ([\d., ]+)% \|$", shown, re.MULTILINE)
     ]
+    errors = [[one.median] for one in whole] + [
+        [one.median for one in across],
+        list(DATASHEET),
+        [step_error(1.0, same_device=False)],
+    ]
+    assert told == [[pytest.approx(round(100 * error, 1)) for error in several] for several in errors]
+    rows = [int(count.replace(",", "")) for count in re.findall(r"\| ([\d,]+) (?:rows|of them)", shown)]
+    assert rows[:2] == [sum(one.rows for one in whole), sum(one.rows for one in across)]
 
 
 def test_every_command_is_shown() -> None:

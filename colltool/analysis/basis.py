@@ -7,14 +7,13 @@ difference between the machines.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
 from colltool.estimate.groups import library_of, place
-from colltool.estimate.placement import GroupSpec, tiers_spanned
+from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import launch_is_known, under_protocols
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -41,10 +40,6 @@ class PriceBasis(NamedTuple):
     library: str
     group: tuple[int, ...] = ()
     slice: str = ""
-
-    def error(self, size: float) -> float:
-        """The expected relative error of a price of that many bytes."""
-        return model_error(size, measured=self.protocols, several_tiers=tiers_spanned(self.group) > 1)
 
 
 class BasisDifference(NamedTuple):
@@ -189,23 +184,6 @@ def basis_or_none(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ide
         return basis_of(fabric, primitive, group, ideal=ideal)
     except ColltoolError:
         return None
-
-
-_DATASHEET = ((64e3, 0.23), (8e6, 0.40), (128e6, 0.26), (inf, 0.11))
-"""Median |price / measured - 1| up to a size, for fabrics not fitted to any log. Source: 1,463 published rows of nccl-tests,
-rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, none of which a coefficient of a shipped fabric was read from.
-"""
-
-_MEASURED_INSIDE, _MEASURED_ACROSS = 0.046, 0.15
-"""The same where tiers list measured protocols. Source: series of published logs at sizes that were not fitted, 36 inside a node;
-12 to 15% across nodes, the upper end."""
-
-
-def model_error(size: float, *, measured: bool, several_tiers: bool) -> float:
-    """Expected relative error of a call's price, the median for its class; ``measured``: protocols are fitted to a log."""
-    if measured:
-        return _MEASURED_ACROSS if several_tiers else _MEASURED_INSIDE
-    return next(error for most, error in _DATASHEET if size <= most)
 
 
 _STEP = 0.126

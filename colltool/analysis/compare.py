@@ -201,8 +201,8 @@ class _Compared(NamedTuple):
             group, size = self.groups[row // len(sizes)], sizes[row % len(sizes)]
             if row % len(sizes) == 0:
                 grounds = [basis.basis_or_none(one, asked.primitive, group, ideal=asked.readings.ideal) for one in self.fabrics]
-            errors = tuple(0.0 if one is None else one.error(size) for one in grounds)
             mine = tuple(found[row + a_column * at] for at in range(len(self.columns)))
+            errors = tuple(one.accuracy.median if one.accuracy else 0.0 for one in mine)
             yield CompareLine(asked.primitive, int(group.ranks or 0), size, mine, basis.launch_missing(grounds), errors)
 
     def findings(self, sizes: Sequence[float]) -> Iterator[ColumnDifference]:

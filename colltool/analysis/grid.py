@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import product
 from math import isfinite, prod
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from colltool.analysis.accuracy import SMALLEST, accuracy_of, size_class
 from colltool.analysis.basis import PointTimes
 from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError, clipped, given, said, taken_from
@@ -24,6 +26,7 @@ from colltool.estimate.candidates import Candidates, by_title
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
+from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import Place, differences, on_datasheet, with_values
 from colltool.nccl.nccl_choice import SIMPLE, WITH_A_MODEL, Picked, picked_at
@@ -132,6 +135,7 @@ class Cell(NamedTuple):
     ``known_as``: the library's name of the winner, ours where it has none, and ``how`` it runs; ``runner_up_known_as`` likewise.
     ``alpha_share``: latency's share of the total. ``ideal``: the winner without contention. ``selectable``: the user can run the
     winner. ``fitted_s``: measured software time in the total, None if not measured; ``held``: where it is extrapolated.
+    ``accuracy``: how far off such a price is.
     """
 
     at: tuple[Any, ...]
@@ -152,6 +156,7 @@ class Cell(NamedTuple):
     selectable: bool = True
     fitted_s: float | None = None
     held: str = ""
+    accuracy: Accuracy | None = None
 
 
 class PriceRequest(NamedTuple):
@@ -333,8 +338,7 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
     fitted = {
         at: np.broadcast_to(row.fitted_s, (count,)) for at, row in enumerate(rows) if row.software_time is not NO_SOFTWARE_TIME
     }
-    names = _known_as(rows, asked.primitive, fabric, group)
-    found = []
+    names, how_far, found = _known_as(rows, asked.primitive, fabric, group), _accuracy(fabric, group, asked), []
     for n, (at, next_at, ideal_at) in enumerate(zip(first.tolist(), second.tolist(), quiet.tolist(), strict=True)):
         row, total, later = rows[at], float(totals[at, n]), float(behind[next_at, n])
         found.append(
@@ -355,10 +359,16 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
                 ideal_s=float(without[ideal_at, n]),
                 selectable=row.selectable,
                 fitted_s=float(fitted[at][n]) if at in fitted else None,
-                held="; ".join(row.software_time.notes(float(row.bytes[n]))),
+                held=(held := "; ".join(row.software_time.notes(float(row.bytes[n])))),
+                accuracy=how_far(size_class(float(sizes[n])), bool(held)),
             )
         )
     return found
+
+
+def _accuracy(fabric: Fabric, group: GroupSpec, asked: PriceRequest) -> Callable[[int, bool], Accuracy | None]:
+    """By size class, and whether the software time is held."""
+    return cache(lambda at, held: accuracy_of(fabric, asked.primitive, group, SMALLEST[at], asked.readings, held=held))
 
 
 def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]) -> PointTimes:

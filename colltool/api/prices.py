@@ -101,7 +101,17 @@ def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slo
         from colltool.nccl.nccl_choice import with_library_choice
 
         prices = with_library_choice(prices, on.fabric, on.readings, asked=on.asked, lead=not only)
-    return _slowed(prices, on, slow_rank)
+    return _slowed(tuple(_judged(one, on) for one in prices), on, slow_rank)
+
+
+def _judged(price: Price, on: Question) -> Price:
+    """With how far off such a price is."""
+    if not isinstance(price.bytes, float) or not price.results:
+        return price
+    from colltool.analysis.accuracy import accuracy_of
+
+    held = bool(price.best.software_time.notes(price.bytes))
+    return replace(price, accuracy=accuracy_of(on.fabric, on.primitive, on.group, price.bytes, on.readings, held=held))
 
 
 def _share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
@@ -166,13 +176,23 @@ def breakdown(
     slow_rank: float | None = None,
     **options: Unpack[Options],
 ) -> Breakdown:
-    """The phases of the fastest schedule (or of ``algorithm``) beside the flat baselines; arguments as :func:`price`."""
+    """The phases of what the library picks, else of the fastest schedule (or of ``algorithm``), beside the flat baselines.
+
+    Arguments as :func:`price`.
+    """
     from colltool.estimate.price import breakdown as run
 
     name = None if algorithm is None else v.text_of(algorithm, "algorithm", "ring")
     on = v.question(fabric, primitive, ranks, options)
+    bytes_ = v.size_of(size)
+    if name is None and on.fabric.library_name == "nccl":
+        from colltool.nccl.nccl_choice import picked_at
+
+        picked = picked_at(on.fabric, on.group, on.primitive, [bytes_])
+        name = picked[0].spec or None if picked else None
     with called("python", algorithms="algorithm"):
-        found = run(on.fabric, on.primitive, v.size_of(size), on.group, on.readings, name)
+        found = run(on.fabric, on.primitive, bytes_, on.group, on.readings, name)
+    found = replace(found, price=_judged(found.price, on))
     first, beside = _slowed((found.price, replace(found.price, results=found.baselines)), on, slow_rank)
     return replace(found, price=first, baselines=beside.results)
 

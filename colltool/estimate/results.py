@@ -43,6 +43,18 @@ class LibraryChoice(NamedTuple):
     reason: str = ""
 
 
+class Accuracy(NamedTuple):
+    """How far off prices like one were: median and 90th percentile of |price / measured - 1| over ``rows`` that no fit had seen.
+
+    ``like``: what these rows are; ``no measured row`` or ``datasheet`` where there are none and the error is that of others.
+    """
+
+    median: float
+    p90: float | None
+    rows: int
+    like: str
+
+
 class AssumptionsUsed(NamedTuple):
     """The readings in force, and the usual ones for the primitive."""
 
@@ -63,7 +75,7 @@ class Price(Result):
     ``results``: what the user can run, the library's own pick first where it is known, then fastest first (for arrays in registry
     order); then other libraries' schedules, references, idealised and hypothetical ones, never called the fastest. ``library``:
     None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another one (for arrays a tuple); empty
-    if algorithms were named.
+    if algorithms were named. ``accuracy``: of the first row; None for an ideal price and arrays.
     """
 
     subject: ClassVar[str] = "price"
@@ -78,6 +90,7 @@ class Price(Result):
     overrides: Overrides = ()
     library: LibraryChoice | None = None
     leads_on_one_port: str | tuple[str, ...] = ""
+    accuracy: Accuracy | None = None
 
     @property
     def ranks(self) -> int:

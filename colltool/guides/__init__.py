@@ -6,7 +6,20 @@ from pathlib import Path
 
 from colltool.base.errors import ColltoolError, nearest
 
-TOPICS = ("questions", "model", "fabrics", "jobs", "contention", "choices", "measurements", "traces", "exports", "ci", "python")
+TOPICS = (
+    "questions",
+    "model",
+    "fabrics",
+    "jobs",
+    "contention",
+    "choices",
+    "accuracy",
+    "measurements",
+    "traces",
+    "exports",
+    "ci",
+    "python",
+)
 """In the order in which a newcomer would read them; each is the name of a file."""
 
 _FOLDER = Path(__file__).parent

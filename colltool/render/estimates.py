@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 from colltool.algorithms.libraries import LIBRARIES, NotRun, NotRunCode, ships
 from colltool.base.errors import given, said
 from colltool.base.formatting import (
+    counted,
     format_count,
     format_energy,
     format_factor,
@@ -21,7 +22,7 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.results import AssumptionsUsed, Price
+from colltool.estimate.results import Accuracy, AssumptionsUsed, Price
 from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import Document, context, fields, group_columns, group_field, listed, on_fabric, set_field
@@ -222,7 +223,19 @@ def price_fields(price: Price) -> Document:
         | {"model": price.model.echo(), "results": [row_fields(row) for row in price.results]}
         | {"infeasible": [one._asdict() for one in price.infeasible], **library}
         | ({"leads_on_one_port": price.leads_on_one_port} if any(price.leads_on_one_port) else {})
+        | {"accuracy": price.accuracy and price.accuracy._asdict()}
     )
+
+
+def off_by(errors: Iterable[Accuracy]) -> str:
+    """``+-5% (29 rows like this one)``; of several the range."""
+    found = list(errors)
+    low, high = (whole_percent(end(one.median for one in found)) for end in (min, max))
+    range_ = low if low == high else f"{low[:-1]} to {high}"
+    if not any(one.rows for one in found):
+        return f"+-{range_} ({'datasheet' if all(one.like == 'datasheet' for one in found) else 'no row like this one'})"
+    rows = sum(one.rows for one in dict.fromkeys(found))
+    return f"+-{range_} ({counted(rows, 'row')} like {'this one' if len(found) == 1 else 'these'})"
 
 
 def model_field(readings: Readings, varied: Collection[str] = ()) -> Document:

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 import colltool
-from colltool.analysis.basis import PriceBasis, basis_differences, basis_of, model_error
+from colltool.analysis.accuracy import DATASHEET, size_class
+from colltool.analysis.basis import PriceBasis, basis_differences, basis_of
 from colltool.analysis.compare import SAME
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
@@ -153,7 +154,7 @@ def test_a_difference_within_the_error_of_the_model_says_so() -> None:
     other = mine("other", {"bandwidth": "90GB/s"})
     found = colltool.compare([mine(), other], "ar", sizes=["10KB", "100GB"])
     (one,) = found.findings
-    errors = [model_error(run.to_bytes, measured=False, several_tiers=False) for run in one.runs]
+    errors = [DATASHEET[size_class(run.to_bytes)] for run in one.runs]
     assert (one.runs[-1].outcome, one.runs[-1].within) == ("slower", None)
     assert errors[-1] < one.runs[-1].ratio - 1
     near = [(run, error) for run, error in zip(one.runs, errors, strict=True) if run.within is not None]

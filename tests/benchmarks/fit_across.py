@@ -7,7 +7,6 @@ missing becomes ``library.reached`` software, by ranks and size, of each schedul
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from math import log, log2
 from statistics import fmean
@@ -36,6 +35,10 @@ ACROSS = [
     "hierarchical:in-network/double-binary-tree", "hierarchical:ring/double-binary-tree", "multi-rail-ring",
     "hierarchical:in-network/in-network", "hierarchical:ring/in-network", "hierarchical:direct/in-network",
 ]  # fmt: skip
+_FELT = 8 * 2**20
+_LENT = 128 * 2**20  # beyond it the bandwidth of a machine's own switches tells
+FALLBACK = {"dgx-h100": "dgx-b200", "hgx-h200": "dgx-b200", "dgx-b200": "dgx-h100"}
+"""Whose terms a machine takes at rank counts that it was not measured on: the same schedules over the same NICs."""
 SCOPES: dict[tuple[str, bool], list[str]] = {
     ("all_reduce", False): ["in-network"],
     ("all_reduce", True): ACROSS,
@@ -192,32 +195,63 @@ def fitted_hop(bases: dict[str, Data], without: Collection[str] = ()) -> Hop:
 
 
 Taken = dict[int, dict[int, list[tuple[float, float]]]]  # seconds beside the model and measured, by ranks and size
+Scope = tuple[str, bool]
 
 
-def with_software(data: Data, without: Collection[str] = ()) -> Data:
-    """A fabric's data with what NCCL's picks take beside the model, by ranks and size, from the rows of its own kind."""
+class Beside(NamedTuple):
+    """What NCCL's picks take beside the model on a machine, by collective and whether nodes take part, and the rows' sources."""
+
+    taken: dict[Scope, Taken]
+    used: dict[Scope, dict[str, None]]
+
+
+def beside(data: Data, without: Collection[str] = ()) -> Beside:
+    """From the rows of a machine's own kind."""
     several = [row for row in fit_rows(KINDS[data["name"]], without) if not row.algorithm or row.algorithm == "in-network"]
     tier, rack = data["tiers"][-1]["name"], data["name"] not in NETWORKS
     fabrics: dict[str, Fabric] = {}
-    found: dict[tuple[str, bool], Taken] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    used: dict[tuple[str, bool], dict[str, None]] = defaultdict(dict)
+    found = Beside({}, {})
     for row in several:
         change = row.source.set.replace("roce.", f"{tier}.").replace("ib.", f"{tier}.")
         fabric = fabrics.get(change) or fabrics.setdefault(change, colltool.load_fabric(data, overrides=change.split()))
-        size = fabric.tiers[0].endpoints
-        scope, priced = (row.collective, row.ranks > size), picked(fabric, row)
+        scope, priced = (row.collective, row.ranks > fabric.tiers[0].endpoints), picked(fabric, row)
         if priced.spec in SCOPES.get(scope, ()) and (rack or scope[0] != "all_to_all"):
-            found[scope][row.ranks][row.bytes].append((row.time_s - float(priced.total_s), row.time_s))
-            used[scope][row.source.source_id] = None
+            sizes = found.taken.setdefault(scope, {}).setdefault(row.ranks, {})
+            sizes.setdefault(row.bytes, []).append((row.time_s - float(priced.total_s), row.time_s))
+            found.used.setdefault(scope, {})[row.source.source_id] = None
+    return found
+
+
+def with_software(data: Data, own: Beside, other: Beside | None = None) -> Data:
+    """A fabric's data with software terms: its own, for rank counts that only another machine was measured on that one's.
+
+    A reduce-scatter across nodes takes what an all-gather does, and that, not measured, half of an all-reduce.
+    """
+    for scope, taken in (other.taken if other else {}).items():
+        for ranks, sizes in taken.items() if scope[1] else ():
+            mine = own.taken.setdefault(scope, {}).get(ranks, {})
+            lent = {size: times for size, times in sizes.items() if size < min([*mine, _LENT + 1])}
+            if lent:
+                own.taken[scope][ranks] = {**lent, **mine}
+                own.used.setdefault(scope, {}).update((other or own).used[scope])
+    _mirror(own)
     entries = []
-    for scope, taken in sorted(found.items()):
+    for scope, taken in sorted(own.taken.items()):
         knots = list(_knots(taken))
         if any(one["time"] != "0us" for one in knots):
-            said = f"{', '.join(used[scope])} (tests/data/measured): what they take beside the model"
-            entries.append(
-                {"algorithm": SCOPES[scope], "primitives": [scope[0]], "software": knots, "source": {"software": said}}
-            )
+            said = {"software": f"{', '.join(own.used[scope])} (tests/data/measured): what they take beside the model"}
+            entries.append({"algorithm": SCOPES[scope], "primitives": [scope[0]], "software": knots, "source": said})
     return data | {"library": data["library"] | {"reached": [*entries, *data["library"]["reached"]]}}
+
+
+def _mirror(own: Beside) -> None:
+    """Gathers and reduce-scatters that were not measured on a count of ranks: each is half of an all-reduce."""
+    whole = own.taken.get(("all_reduce", True), {})
+    half: Taken = {ranks: {size: [(a / 2, t) for a, t in x] for size, x in sizes.items()} for ranks, sizes in whole.items()}
+    for collective, other in (("all_gather", {}), ("reduce_scatter", own.taken.get(("all_gather", True), {}))):
+        for ranks, sizes in {**half, **other}.items():
+            own.taken.setdefault((collective, True), {}).setdefault(ranks, sizes)
+            own.used.setdefault((collective, True), own.used.get(("all_reduce", True), {}))
 
 
 def _knots(taken: Taken) -> Iterator[OneLine]:
@@ -228,6 +262,8 @@ def _knots(taken: Taken) -> Iterator[OneLine]:
         for other in sorted(found, key=lambda count: abs(log2(count / ranks))):
             low, high = min(points), max(points)
             points |= {size: time for size, time in found[other].items() if not low <= size <= high}
+        if min(points) > _FELT:  # nobody measured a small message: what a large one takes grew with it
+            points[_FELT // 128] = 0.0
         for size, seconds in sorted(points.items()):
             yield OneLine(ranks=ranks, size=size_of(size), time=f"{seconds * 1e6:.3g}us")
 

@@ -231,8 +231,16 @@ def fitted(name: str, without: Collection[str] = ()) -> Data:
     left_out = frozenset(without)
     if name not in fit_across.KINDS:
         return with_inside(shipped(name), left_out)
-    across = fit_across.with_hop(_based(name, left_out), _hop(left_out))
-    return fit_across.with_software(across, left_out)
+    other = fit_across.FALLBACK.get(name)
+    return fit_across.with_software(_across(name, left_out), _beside(name, left_out), other and _beside(other, left_out))
+
+
+def _across(name: str, without: frozenset[str]) -> Data:
+    return fit_across.with_hop(_based(name, without), _hop(without))
+
+
+def _beside(name: str, without: frozenset[str]) -> fit_across.Beside:
+    return fit_across.beside(_across(name, without), without)
 
 
 def text_of(name: str) -> str:

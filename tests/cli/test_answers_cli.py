@@ -52,7 +52,7 @@ def test_a_price_fits_one_screen(run: Any) -> None:
     out = run(*NVL).out
     assert len(out.splitlines()) <= 24
     assert out.startswith("NVLSTree, NCCL's pick: ")
-    assert "Median error of such prices" in " ".join(out.split())
+    assert "(no row like this one)" in " ".join(out.split())  # nobody published 32 racks
     assert "with SHARP (NCCL_COLLNET_ENABLE=1): " in out
     assert "--library all" in out
 

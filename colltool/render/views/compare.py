@@ -25,7 +25,7 @@ from colltool.base.formatting import (
 )
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, fields, listed, plain
-from colltool.render.estimates import model_field, readings_block, running
+from colltool.render.estimates import model_field, off_by, readings_block, running
 
 _WHERE = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
@@ -63,8 +63,9 @@ def _blocks(result: Comparison) -> list[Block]:
     asked = sentence(f"{spoken}, against {result.columns[0].name}, {'ideal' if result.ideal else 'realistic'}")
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
                             for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
+    errors = [cell.accuracy for line in result.lines for cell in line.cells if cell.accuracy is not None]
     return [
-        Headline(f"{told}. {asked}."),
+        Headline(f"{told}. {asked}.{f' {off_by(errors)}.' if errors else ''}"),
         _table(result, people=True),
         Lines("what follows", (*verdict(result), *_one_port_lines(result))),
         *readings_block(result.readings),
@@ -162,6 +163,7 @@ def _document(result: Comparison) -> Document:
         values = [
             fields(cell, "total_s busbw_Bps algorithm")
             | {"ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.selectable}
+            | {"accuracy": cell.accuracy and cell.accuracy._asdict()}
             | ({"reason": cell.reason} if cell.reason else {})
             for at, cell in enumerate(line.cells)
         ]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.libraries import NCCL_ALL_REDUCE
-from colltool.analysis.basis import model_error
 from colltool.base.errors import given, said
 from colltool.base.formatting import (
     format_bytes,
@@ -22,7 +21,6 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
-from colltool.estimate.placement import tiers_spanned
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
 from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
@@ -40,9 +38,8 @@ def _answer(price: Price, row: AlgorithmEstimate) -> str:
     pick = f", {r.spoken(price)}'s pick" if price.shows_pick and row is price.best else ""
     answer = f"{r.named(price, row)}{pick}: {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
     answer += f". {sentence(r.heading(price))}."
-    error = _error_of(row, price)
-    if error is not None and row.selectable:
-        answer += f" {_off_by([error])}{_beside(price, row, error)}."
+    if price.accuracy is not None and row.selectable:
+        answer += f" {r.off_by([price.accuracy])}{_beside(price, row, price.accuracy.median)}."
     seconds = {"latency": row.alpha_s, "bandwidth": row.bandwidth_s, "overhead": row.overhead_s, "software": row.software_s}
     return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
@@ -66,20 +63,6 @@ _TURNS = {
     "overhead": "is launch overhead: fewer and larger calls gain most.",
     "software": "is the library's own overhead: a faster network gains little.",
 }
-
-
-def _error_of(row: AlgorithmEstimate, price: Price) -> float | None:
-    """The median error of such a price, as a share; None for an ideal one."""
-    if price.mode == "ideal":
-        return None
-    several = tiers_spanned(price.group.per_domain) > 1
-    return model_error(float(price.bytes), measured=bool(row.protocol), several_tiers=several)
-
-
-def _off_by(errors: Iterable[float]) -> str:
-    """The median error of prices or the range of several, without a full stop."""
-    low, high = (whole_percent(end(errors)) for end in (min, max))
-    return f"Median error of such prices: {low if low == high else f'{low[:-1]} to {high}'}"
 
 
 def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
@@ -258,8 +241,8 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     first, *later = starts
     who = first[0] + "".join(f", {name} from {title_size(float(one.bytes))}" for name, one in later)
     told = f"{who}{'' if later else ' at every size'}: {r.heading(prices[0], '')}."
-    errors = [error for one in prices if (error := _error_of(one.best, one)) is not None]
-    return f"{told} {_off_by(errors)}." if errors else told
+    errors = [one.accuracy for one in prices if one.accuracy is not None]
+    return f"{told} {r.off_by(errors)}." if errors else told
 
 
 def _list_blocks(result: PriceList) -> list[Block]:

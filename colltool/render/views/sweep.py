@@ -19,7 +19,7 @@ from colltool.base.formatting import (
 )
 from colltool.render.blocks import Block, Column, Headline, Table, flag, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field
-from colltool.render.estimates import model_field, readings_block, running
+from colltool.render.estimates import model_field, off_by, readings_block, running
 from colltool.render.views.compare import ground_block, ground_field, held_lines
 
 _MOST_ROWS = 12  # of the default view
@@ -106,13 +106,15 @@ def _answer(result: Sweep) -> str:
     every = counted(len(result.cells), "cell")
     if wins:
         all_of_them = len(wins) == 1 and wins[0][1] == len(result.cells) > 1
-        told = f"{wins[0][0]} is the fastest in {f'all {every}' if all_of_them else f'{wins[0][1]} of {every}'}"
+        leads = "is NCCL's pick in" if result.library == "nccl" else "is the fastest in"
+        told = f"{wins[0][0]} {leads} {f'all {every}' if all_of_them else f'{wins[0][1]} of {every}'}"
         told += "".join(f", {name} in {count}" for name, count in wins[1:3])
         told += f", {len(wins) - 3} more in the others" if len(wins) > 3 else ""
     else:
         told = f"None of {every} can be priced"
     close = f" In {len(result.close)} of them the runner-up is within 20%: either may win." if result.close else ""
-    return f"{told}. {sentence(sweep_title(result))}.{close}"
+    errors = [cell.accuracy for cell in result.priced if cell.accuracy is not None]
+    return f"{told}. {sentence(sweep_title(result))}.{f' {off_by(errors)}.' if errors else ''}{close}"
 
 
 def sweep_title(result: Sweep) -> str:
@@ -185,6 +187,7 @@ def _document(result: Sweep) -> Document:
         {key: _exact(key, value) for key, value in zip(keys, cell.at, strict=True)}
         | fields(cell, "algorithm spec total_s busbw_Bps alpha_share runner_up runner_up_s")
         | {"close": is_close(cell), "ideal_algorithm": cell.ideal, "ideal_s": cell.ideal_s, "leads": cell.selectable}
+        | {"accuracy": cell.accuracy and cell.accuracy._asdict()}
         | {name: value for name, value in fields(cell, "protocol reason").items() if value}
         for cell in result.cells
     ]

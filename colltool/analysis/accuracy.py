@@ -1,0 +1,112 @@
+"""How far off prices like one are: ``accuracy.csv``, the errors on measured rows that no fit had seen.
+
+``tests/benchmarks/bench_accuracy.py`` makes the table: by device, wire, collective and size class. Where a cell is thin the next
+wider one is taken, and its error grows.
+"""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from colltool.base.primitives import Primitive
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import place
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.results import Accuracy
+from colltool.fabric.model import Fabric
+
+CLASSES = ("<=64 KiB", "64 KiB-8 MiB", "8-128 MiB", ">=128 MiB")
+SMALLEST = (1.0, 64 * 2**10 + 1.0, 8 * 2**20 + 1.0, 128.0 * 2**20)
+"""A size of each class."""
+_ENDS = (64 * 2**10, 8 * 2**20, 128 * 2**20 - 1)
+_SPOKEN = ("up to 64 KiB", "64 KiB to 8 MiB", "8 to 128 MiB", "from 128 MiB on")
+ENOUGH = 4
+"""Rows that a cell needs to speak for itself."""
+WIDER = 1.5
+"""Times a cell's error where it stands for what was not measured: other devices, more ranks."""
+
+DATASHEET = (0.23, 0.40, 0.26, 0.11)
+"""Median |price / measured - 1| by size class, for fabrics not fitted to any log. Source: 1,463 published rows of nccl-tests,
+rccl-tests and OSU, 8 B to 16 GiB, on 2 to 3,072 ranks, none of which a coefficient of a shipped fabric was read from.
+"""
+ALL = "all"
+"""In the table: the headline's rows, over all devices and collectives."""
+NO_ROW = "no measured row"
+FROM_DATASHEET = "datasheet"
+
+
+class Judged(NamedTuple):
+    """Errors of one kind of price; ``size``: place in :data:`CLASSES`."""
+
+    device: str
+    wire: str
+    collective: str
+    size: int
+    rows: int
+    sources: int
+    median: float
+    p90: float
+
+
+def size_class(size: float) -> int:
+    """The place of a message's size class in :data:`CLASSES`."""
+    return bisect_left(_ENDS, size)
+
+
+@cache
+def table() -> tuple[Judged, ...]:
+    with (Path(__file__).parent / "accuracy.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(
+            Judged(
+                device=row["device"],
+                wire=row["wire"],
+                collective=row["collective"],
+                size=int(row["size"]),
+                rows=int(row["rows"]),
+                sources=int(row["sources"]),
+                median=float(row["median"]),
+                p90=float(row["p90"]),
+            )
+            for row in csv.DictReader(file)
+        )
+
+
+def accuracy_of(
+    fabric: Fabric, primitive: Primitive, group: AnyGroup, size: float, readings: Readings, *, held: bool = False
+) -> Accuracy | None:
+    """How far off the price of a size (bytes) is; None for an ideal one.
+
+    ``held``: its software time was not measured on so many ranks or at this size.
+    """
+    if readings.ideal:
+        return None
+    placed, at = place(fabric, group), size_class(size)
+    fitted = any(span.tier.protocols_for(primitive) for span in placed.spans)
+    if readings.numbers == "datasheet" or not fitted:
+        return Accuracy(DATASHEET[at], None, 0, FROM_DATASHEET)
+    wire = "across" if len(placed.spans) > 1 else "inside"
+    for number, (cells, like) in enumerate(_wider(fabric.device or "", wire, str(primitive), at)):
+        if (rows := sum(cell.rows for cell in cells)) >= ENOUGH:
+            seen = number < 2 and not held
+            widen = 1.0 if seen else WIDER
+            middle, most = (sum(cell.rows * value for cell, value in zip(cells, values, strict=True)) / rows * widen
+                            for values in ([one.median for one in cells], [one.p90 for one in cells]))  # fmt: skip
+            return Accuracy(middle, most, rows if seen else 0, like if seen else NO_ROW)
+    return Accuracy(DATASHEET[at], None, 0, NO_ROW)
+
+
+def _wider(device: str, wire: str, collective: str, at: int) -> Iterator[tuple[Sequence[Judged], str]]:
+    """The cells that may speak for a price, from its own to all of its wire."""
+    here = [one for one in table() if one.wire == wire and one.size == at and one.device != ALL]
+    where = "inside a node" if wire == "inside" else "across nodes"
+    mine = [one for one in here if one.device == device]
+    spoken = collective.replace("_", "-")
+    yield [one for one in mine if one.collective == collective], f"{device} {where}, {spoken}, {_SPOKEN[at]}"
+    yield mine, f"{device} {where}, any collective, {_SPOKEN[at]}"
+    yield [one for one in here if one.collective == collective], f"any device {where}, {spoken}, {_SPOKEN[at]}"
+    yield here, f"any device {where}, {_SPOKEN[at]}"
