@@ -64,12 +64,12 @@ class Shorthand(NamedTuple):
 class Reading(Generic[M]):
     """A definition after validation: its ``source``, the ``data`` with overrides applied, and the errors so far.
 
-    ``overrides``: key and value as text, the last of each key. ``model``: None if validation failed.
+    ``overrides``: key and value as text, the last of each key, without the first ``own``. ``model``: None if validation failed.
     """
 
-    def __init__(self, kind: type[M], source: Source, data: dict[str, Any], applied: list[Override]) -> None:
+    def __init__(self, kind: type[M], source: Source, data: dict[str, Any], applied: list[Override], own: int = 0) -> None:
         self.source, self.data, self.applied = source, data, applied
-        self.overrides = tuple({one.key: one.value for one in applied}.items())
+        self.overrides = tuple({one.key: one.value for one in applied[own:]}.items())
         self.model: M | None = None
         self._placed: list[tuple[tuple[int, int], ColltoolError]] = []
         self._refused: set[KeyPath] = set()
@@ -139,10 +139,28 @@ def read(
     kind: type[M], content: str | Mapping[str, Any], name: str = "", overrides: Overrides = (), short: Shorthand | None = None
 ) -> Reading[M]:
     """Read YAML text or a mapping; raises at once only for what is no YAML, empty, no mapping, too deep or too large."""
-    source, problems = from_mapping(content) if isinstance(content, Mapping) else scan(content, name)
+    return read_source(kind, *sourced(content, name), overrides, short)
+
+
+def sourced(content: str | Mapping[str, Any], name: str = "") -> tuple[Source, list[Problem]]:
+    """The data of YAML text or a mapping before validation, and its problems."""
+    return from_mapping(content) if isinstance(content, Mapping) else scan(content, name)
+
+
+def read_source(
+    kind: type[M],
+    source: Source,
+    problems: Sequence[Problem],
+    overrides: Overrides = (),
+    short: Shorthand | None = None,
+    kept: Sequence[tuple[str, str, Any]] = (),
+) -> Reading[M]:
+    """As :func:`read`. ``kept``: overrides that belong to the definition itself, each with its place for errors, key and value."""
     setter = _Setter(kind, source.data, short or Shorthand())
-    setter.apply(overrides)
-    reading = Reading(kind, source, setter.data, setter.applied)
+    setter.apply(kept, read=False)
+    own = len(setter.applied)
+    setter.apply(_pairs(overrides, setter.short.argument))
+    reading = Reading(kind, source, setter.data, setter.applied, own)
     for problem in problems:
         reading._put(problem.path, problem.position, problem.error)
     for number, error in enumerate(setter.unusable):
@@ -191,6 +209,15 @@ def spelt(value: str) -> str:
     return f"[{', '.join(sizes)}]" if len(sizes) > 1 and all(one.isascii() and one.isdecimal() for one in sizes) else value
 
 
+def _pairs(overrides: Overrides, argument: str) -> list[tuple[str, str, Any]]:
+    if isinstance(overrides, Mapping):
+        return [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
+    parted = [(option, *option.partition("=")) for option in texts_of(overrides)]
+    return [
+        (given(argument, [clipped(option, _MOST_SHOWN)]), key, text if equals else None) for option, key, equals, text in parted
+    ]
+
+
 class _Setter:
     """Puts overrides into the data of a definition: those that were ``applied``, and the errors of the others."""
 
@@ -200,30 +227,24 @@ class _Setter:
         self.unusable: list[ColltoolError] = []
         self.where = ""
 
-    def apply(self, overrides: Overrides) -> None:
-        pairs: list[tuple[str, str, Any]] = []
-        if isinstance(overrides, Mapping):
-            pairs = [(f"overrides[{shown(key)}]", str(key), value) for key, value in overrides.items()]
-        else:
-            for option in texts_of(overrides):
-                key, equals, text = option.partition("=")
-                pairs.append((given(self.short.argument, [clipped(option, _MOST_SHOWN)]), key, text if equals else None))
+    def apply(self, pairs: Sequence[tuple[str, str, Any]], *, read: bool = True) -> None:
+        """Where each stands for errors, its key and its value; ``read``: a text is YAML still to be read."""
         if pairs:
             self.data = deepcopy(self.data)
         for where, key, value in pairs:
             self.where, key = where, key.strip()
             try:
-                path = self._set(key, value)
+                path = self._set(key, value, read=read)
             except ColltoolError as error:
                 self.unusable.append(error)
                 continue
             said = value.strip() if isinstance(value, str) else shown(value) if isinstance(value, bool) else str(value)
             self.applied.append(Override(where, key, said, path, self.short.argument))
 
-    def _set(self, key: str, value: Any) -> KeyPath:
+    def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             raise self._error("expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}")
-        if isinstance(value, str):
+        if isinstance(value, str) and read:
             plain = read_value(spelt(value), self.where)
         else:
             source, problems = from_mapping({"value": value})

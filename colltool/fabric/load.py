@@ -9,8 +9,8 @@ from typing import Any
 
 from colltool.base.errors import ColltoolError, given, nearest, printable, shown
 from colltool.base.files import read_text
-from colltool.definitions.reader import Overrides, Reading, Shorthand, read
-from colltool.definitions.source import scan
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
+from colltool.definitions.source import KeyPath, Position, Source, scan
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 
@@ -86,13 +86,78 @@ def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
     """As :func:`load_fabric`, with the places of everything in the file, and errors not yet raised."""
     if isinstance(fabric, Mapping):
-        return read(Fabric, fabric, overrides=overrides, short=SHORT)
+        return _reading(fabric, "", "", overrides)
     if not isinstance(fabric, str | os.PathLike):
         loaded = "; one that is loaded takes other numbers where it is loaded" if isinstance(fabric, Fabric) else ""
         fix = f'give a path, the name of a shipped fabric ("nvl72"), or a mapping{loaded}'
         raise ColltoolError(f"expected a fabric to load, got a {type(fabric).__name__}", argument="fabric", fix=fix)
     file, name = find_fabric(fabric)
-    return read(Fabric, read_text(file, "definition", name), name, overrides, SHORT)
+    return _reading(read_text(file, "definition", name), name, os.path.dirname(file), overrides, (os.path.realpath(file),))
+
+
+def _reading(
+    content: str | Mapping[str, Any], name: str, folder: str, overrides: Overrides, seen: tuple[str, ...] = ()
+) -> Reading[Fabric]:
+    source, problems = sourced(content, name)
+    kept: list[tuple[str, str, Any]] = []
+    if "like" in source.data:
+        source, kept = _like_another(source, folder, seen)
+    return read_source(Fabric, source, problems, overrides, SHORT, kept)
+
+
+_OF_THE_OTHER = frozenset({"name", "description", "notes"})
+"""What is said of the fabric that another one is like, not of that one."""
+
+
+def _like_another(source: Source, folder: str, seen: tuple[str, ...]) -> tuple[Source, list[tuple[str, str, Any]]]:
+    """The data of a fabric that is another one but for its own keys, and what it sets, to be applied to them."""
+    data = dict(source.data)
+    like, changes = data.pop("like"), data.pop("set", {})
+    if not isinstance(like, str) or not like:
+        raise ColltoolError("expected the name of a shipped fabric, or a file", where=source.at(("like",)), fix="like: dgx-h100")
+    if not isinstance(changes, dict):
+        fix = "set: {ib.bandwidth: 100GB/s}"
+        raise ColltoolError(f"expected values by key, got {shown(changes)}", where=source.at(("set",)), fix=fix)
+    beside = os.path.join(folder, like)
+    file, name = find_fabric(beside if os.path.isfile(beside) else like)
+    if os.path.realpath(file) in seen:
+        raise ColltoolError("is like itself", where=source.at(("like",)), fix="name the fabric that it differs from")
+    reading = _reading(read_text(file, "definition", name), name, os.path.dirname(file), (), (*seen, os.path.realpath(file)))
+    reading.result()
+    other = reading.data
+    kept = {key: value for key, value in other.items() if key not in _OF_THE_OTHER}
+    said = {**other.get("source", {}), **data.get("source", {})}
+    whole = {"measured_on": other["name"], **kept, **data, **({"source": said} if said else {})}
+    source = _with_outer_tiers(source._replace(data=whole), other["tiers"])
+    _drop_sources(source.data, changes)
+    return source, [(source.at(("set", key)), key, value) for key, value in changes.items()]
+
+
+def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
+    """The own tiers stand outside of those taken over; every one keeps its place in the file."""
+    own = source.data["tiers"]
+    if own is inner:
+        return source
+    if not isinstance(own, list):
+        raise ColltoolError("expected a list of tiers", where=source.at(("tiers",)), fix="leave tiers out, or list further ones")
+
+    def moved(places: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
+        return {
+            (("tiers", int(path[1]) + len(inner), *path[2:]) if path[:1] == ("tiers",) and len(path) > 1 else path): place
+            for path, place in places.items()
+        }
+
+    source.data["tiers"] = [*inner, *own]
+    return source._replace(positions=moved(source.positions), keys=moved(source.keys))
+
+
+def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """A tier's source of a value does not speak for another value."""
+    for tier in data["tiers"]:
+        for key in changes:
+            owner, _, name = key.partition(".")
+            if owner == tier["name"] and "source" in tier:
+                tier["source"] = {what: said for what, said in tier["source"].items() if what != name.partition(".")[0]}
 
 
 def _finished(reading: Reading[Fabric]) -> Fabric:

@@ -11,7 +11,7 @@ from itertools import combinations, pairwise
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from colltool.algorithms.libraries import LibraryName
 from colltool.base.errors import ColltoolError
@@ -235,8 +235,22 @@ Tier = Annotated[
 ]
 
 
+def _or_like(schema: dict[str, Any]) -> None:
+    """A file may name another fabric instead of its own tiers, and what it sets."""
+    like = "The fabric that this one is but for what follows: a shipped one, or a file. Tiers given here stand outside of its own."
+    set_ = "Values by key that differ from that fabric, such as ib.bandwidth: 100GB/s."
+    schema["properties"] |= {"like": {"type": "string", "description": like}, "set": {"type": "object", "description": set_}}
+    schema["required"] = [key for key in schema["required"] if key != "tiers"]
+    schema["anyOf"] = [{"required": ["tiers"]}, {"required": ["like"]}]
+
+
 class Fabric(Part):
-    """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``: what a job computes on."""
+    """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``: what a job computes on.
+
+    ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were taken over from.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_or_like)
 
     schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
     name: ft.Name
@@ -249,6 +263,8 @@ class Fabric(Part):
     launch_overhead: ft.Overhead = 0.0
     library: FabricLibrary = None
     hypothetical: ft.Flag = False
+    announced: ft.Flag = False
+    measured_on: ft.Name | None = None
     device: DeviceName | None = None
     uncertainty: Annotated[
         dict[str, str] | None, Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}")

@@ -301,3 +301,12 @@ def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
         total=sum(known) if known else None,
         unpriced=tuple(part for part in PARTS if any(line.part == part and line.price is None for line in lines)),
     )
+
+
+def basis_of(fabric: Fabric) -> str:
+    """What a fabric's numbers rest on: ``measured``, ``as dgx-b200``, ``datasheet``, ``announced`` or ``hypothetical``."""
+    if fabric.hypothetical or fabric.announced:
+        return "hypothetical" if fabric.hypothetical else "announced"
+    if not any(tier.protocols for tier in fabric.tiers):
+        return "datasheet"
+    return f"as {fabric.measured_on}" if fabric.measured_on else "measured"

@@ -182,6 +182,8 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
         rate = NETWORK_BPS if index else INSIDE_BPS
         if alone:  # one tier may be either
             rate = Usual(NETWORK_BPS.least, INSIDE_BPS.most, f"{NETWORK_BPS.why}; {INSIDE_BPS.why}")
+        elif index:  # a scale-up of two levels: no faster than what it joins
+            rate = NETWORK_BPS._replace(most=max(NETWORK_BPS.most, data["tiers"][0]["bandwidth"]))
         check((*path, "bandwidth"), rate, format_rate)
         if not index:
             found += _bits((*path, "bandwidth"), value_at((*path, "bandwidth"), written), alone=alone)
@@ -217,7 +219,8 @@ def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
         yield from _wrong_way_round(index, inner, outer)
         rate = outer.bandwidth * 8e-9
         sold = any(isclose(rate * n, one) or isclose(rate, one * n) for one in PORT_GBPS for n in range(1, _MOST_SHARED + 1))
-        measured = outer.eta.beta < 1 and outer.protocols is None and not sold  # a measured rate, counted down twice
+        port = outer.bandwidth <= NETWORK_BPS.most  # not a scale-up in two levels
+        measured = outer.eta.beta < 1 and outer.protocols is None and port and not sold  # a measured rate, counted down twice
         if measured and capabilities_of(outer).joined_by == "switches":
             said = f"{format_rate(outer.bandwidth)}, {rate:.4g} Gb/s"
             what = f"no port is sold at {said}, and eta.beta {outer.eta.beta:g} comes on top"

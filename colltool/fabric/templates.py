@@ -53,6 +53,8 @@ COMMENTS = {
     "launch_overhead": "of a call, before its first byte",
     "library": "whose schedules are ranked; gpu and cpu are for NCCL's own cost model",
     "hypothetical": "no such hardware: nobody launches anything on it",
+    "announced": "nobody has measured one: the vendor's figures",
+    "measured_on": "the machine that the measured numbers were taken over from",
     "device": "what stands at its ends: jobs compute on it",
     "uncertainty": "how far off each may be, for colltool sensitivity",
     "prices": "of parts each, for the bill; they change no time",

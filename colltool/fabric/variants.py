@@ -275,7 +275,7 @@ def _refused(text: str, what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, where=given("vary", [clipped(text)]), fix=fix)
 
 
-_NO_ASSUMPTIONS = frozenset({"schema_", "description", "notes", "source", "hypothetical", "device"})
+_NO_ASSUMPTIONS = frozenset({"schema_", "description", "notes", "source", "hypothetical", "announced", "measured_on", "device"})
 """Keys that are no assumptions; nor are names, except that of a library."""
 
 SET = "set for this call"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
 from colltool.fabric.model import Fabric
-from colltool.fabric.properties import FabricFacts
+from colltool.fabric.properties import FabricFacts, basis_of
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Headline, Lines, Picture, Table, label, later, number
@@ -109,6 +109,7 @@ def _summary(result: FabricShown | FabricDrawn) -> str:
 _LIST = (
     label("name", "name"),
     number("ranks", "ranks"),
+    label("numbers", "numbers", get=basis_of),
     label("tiers", "tiers, innermost first", drop=1, get=lambda one: _tiers_in_brief(one)),
     label("description", "description", drop=2, get=lambda one: _one_line(one.description or "")),
 )
@@ -121,7 +122,7 @@ def _list_table(result: FabricList) -> Table:
 def _list_document(result: FabricList) -> Document:
     return {
         "fabrics": [
-            fields(one, "name description ranks") | {"tiers": [tier.name for tier in one.tiers]} for one in result.fabrics
+            fields(one, "name description ranks") | {"numbers": basis_of(one), "tiers": [tier.name for tier in one.tiers]} for one in result.fabrics
         ]
     }
 
