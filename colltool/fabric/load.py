@@ -127,7 +127,9 @@ def _like_another(source: Source, folder: str, seen: tuple[str, ...]) -> tuple[S
     other = reading.data
     kept = {key: value for key, value in other.items() if key not in _OF_THE_OTHER}
     said = {**other.get("source", {}), **data.get("source", {})}
-    whole = {"measured_on": other["name"], **kept, **data, **({"source": said} if said else {})}
+    whole = {**kept, **data, **({"source": said} if said else {})}
+    if {"device", "tiers"} & set(data) or any(not key.endswith(".size") for key in changes):
+        whole.setdefault("measured_on", other["name"])
     source = _with_outer_tiers(source._replace(data=whole), other["tiers"])
     _drop_sources(source.data, changes)
     return source, [(source.at(("set", key)), key, value) for key, value in changes.items()]

@@ -237,7 +237,9 @@ Tier = Annotated[
 
 def _or_like(schema: dict[str, Any]) -> None:
     """A file may name another fabric instead of its own tiers, and what it sets."""
-    like = "The fabric that this one is but for what follows: a shipped one, or a file. Tiers given here stand outside of its own."
+    like = (
+        "The fabric that this one is but for what follows: a shipped one, or a file. Tiers given here stand outside of its own."
+    )
     set_ = "Values by key that differ from that fabric, such as ib.bandwidth: 100GB/s."
     schema["properties"] |= {"like": {"type": "string", "description": like}, "set": {"type": "object", "description": set_}}
     schema["required"] = [key for key in schema["required"] if key != "tiers"]

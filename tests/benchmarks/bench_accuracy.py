@@ -4,7 +4,7 @@
 
 A source's rows are priced on its machine's fabric made without them (as :func:`fit_fabrics.fitted`), as what NCCL picks; rows of
 role ``check`` on the fabric that ships. A table inside a node is judged where another one of its machine is left. Rows on wires
-that no shipped fabric has (EFA, TCPXO, three GPUs a NIC) and of processes that drive eight GPUs are printed apart. The control
+that no shipped fabric has (EFA of B200, A100 on Slingshot, four NICs a node) and of processes that drive eight GPUs are printed apart. The control
 is the same machine's datasheet. ``--write``: the table that ships, ``colltool/analysis/accuracy.csv``.
 """
 
@@ -30,14 +30,15 @@ import colltool  # noqa: E402
 from colltool.analysis import accuracy  # noqa: E402
 from colltool.analysis.accuracy import CLASSES, size_class  # noqa: E402
 from colltool.base.errors import ColltoolError  # noqa: E402
+from colltool.fabric.load import shipped_fabrics  # noqa: E402
 from colltool.fabric.model import Fabric  # noqa: E402
 
 GUIDE = Path(colltool.__file__).parent / "guides" / "accuracy.md"
 TABLE = Path(colltool.__file__).parent / "analysis" / "accuracy.csv"
 BARS = (0.15, 0.15, 0.12, 0.07)
 """Asked of the medians, smallest sizes first."""
-OTHER_WIRES = frozenset({"a3mega-2-nodes", "dstack-a3mega", "aws-p5-efa", "dstack-3961", "alcf-polaris-nccl", "nccl-1801",
-                         "nccl-1801-2", "nccl-tests-119", "nccl-1368"})  # fmt: skip
+OTHER_WIRES = frozenset({"dstack-3961", "alcf-polaris-nccl", "nccl-1801", "nccl-1801-2", "nccl-tests-119", "nccl-1368"})
+SEEN = frozenset({"a3mega-2-nodes", "dstack-a3mega", "aws-p5-efa"})  # fitted by hand, and nothing else of their wires is left
 ONE_PROCESS = frozenset({"superbench-a100", "rocm-doc-mi300x"})
 SHORT = {"all": "all", "all_reduce": "ar", "all_gather": "ag", "reduce_scatter": "rs", "all_to_all": "a2a", "broadcast": "bcast"}
 SMALL, FEWEST = 64 * 2**10, 8  # a table has small messages on several counts of ranks
@@ -61,24 +62,28 @@ def node_of(row: Row) -> int:
 
 @cache
 def fabric_without(name: str, source: str, change: str) -> Fabric:
-    data: Any = fit_fabrics.fitted(name, {source}) if source else name
+    data: Any = fit_fabrics.fitted(name, {source}) if source and name in fit_fabrics.KNOWN else name
     return colltool.load_fabric(data, change.split())
 
 
 def is_judged(row: Row) -> bool:
     """Whether there is something to judge by: another table of the machine inside a node, any other row across nodes."""
-    if row.algorithm or row.source.fabric not in fit_fabrics.KNOWN or row.collective == "p2p":
+    if row.algorithm or row.source.fabric not in shipped_fabrics() or row.collective == "p2p":
+        return False
+    if row.source.fabric not in fit_fabrics.KNOWN:  # no row of its own was used, where the numbers are another machine's
+        return colltool.load_fabric(row.source.fabric).measured_on is not None
+    left = fit_fabrics.inside_rows(row.source.fabric, {row.source.source_id})
+    if not left:
         return False
     if row.role == "check" or row.ranks > node_of(row) or row.ranks > 8:
         return True
-    left = fit_fabrics.inside_rows(row.source.fabric, {row.source.source_id})
     return sum(one.collective == row.collective and one.bytes <= SMALL for one in left) >= FEWEST
 
 
 def judged() -> list[Judged]:
     found = []
     for row in rows():
-        if row.source.source_id in OTHER_WIRES | ONE_PROCESS or not is_judged(row):
+        if row.source.source_id in OTHER_WIRES | ONE_PROCESS | SEEN or not is_judged(row):
             continue
         found.append(judge(row))
     return found
@@ -142,7 +147,7 @@ def main() -> int:
     print(_line("all", found))
     for wire in ("inside", "across"):
         print(_line(wire, [one for one in found if one.wire == wire]))
-    for name in fit_fabrics.KNOWN:
+    for name in dict.fromkeys(one.row.source.fabric for one in found):
         print(_line(name, [one for one in found if one.row.source.fabric == name]))
     if given.sources:
         for source in dict.fromkeys(one.row.source.source_id for one in found):

@@ -27,8 +27,10 @@ NETWORKS: dict[str, tuple[str, ...]] = {
     "hgx-h200": ("hgx-h200", "dgx-h100"),
     "dgx-a100": ("dgx-a100",),
     "dgx-b200": ("dgx-b200",),
+    "gh200": ("gh200",),
 }
 """Fabrics with nodes on a NIC a GPU, and whose rows say what NCCL takes beside the model on them."""
+SLINGSHOT = ("gh200",)
 KINDS = {**NETWORKS, "nvl72": ("nvl72",)}
 """Whose rows say what NCCL takes beside the model, inside a node and across."""
 ACROSS = [
@@ -51,7 +53,7 @@ beside the model of its pick it is taken to take for the others that it could ru
 _TOO_SLOW = 2.0  # a schedule priced too slow cannot be mended by a software term
 
 
-_TOLD = "One fit over rows across nodes of all machines with InfiniBand or RoCE (tests/benchmarks/fit_across.py)"
+_TOLD = "One fit over rows across nodes of all machines with %s (tests/benchmarks/fit_across.py)"
 _SIMPLE_SAID = "NCCL 2.30, its own model (src/graph/tuning.cc): 14 us per network hop under Simple"
 
 
@@ -88,9 +90,10 @@ def with_hop(data: Data, hop: Hop) -> Data:
     def line(name: str, alpha_us: float, beta: float, source: str) -> OneLine:
         return OneLine(name=name, alpha=f"{alpha_us:.3g}us", eta=OneLine(alpha=1.0, beta=round(beta, 4)), source=source)
 
+    told = _TOLD % ("Slingshot" if data["name"] in SLINGSHOT else "InfiniBand or RoCE")
     lines = [
-        line("LL", hop.ll_us, min(hop.ll_GBps / nic, 0.5), _TOLD),
-        line("LL128", hop.ll128_us, min(hop.ll128_GBps / nic, 0.9375 * share), _TOLD),
+        line("LL", hop.ll_us, min(hop.ll_GBps / nic, 0.5), told),
+        line("LL128", hop.ll128_us, min(hop.ll128_GBps / nic, 0.9375 * share), told),
         line("Simple", hop.simple_us, share, _SIMPLE_SAID),
     ]
     outer = outer | {"protocols": lines}
@@ -154,6 +157,8 @@ def posted() -> list[Data]:
 
 def base_reached(name: str) -> list[Data]:
     """What of NCCL's efficiency is known by itself: rings by nodes, trees, and the posting of an all-to-all."""
+    if name in SLINGSHOT:  # its rings and trees keep the NIC's share on 2 to 32 nodes
+        return posted()
     if name not in NETWORKS:
         return racks_reached()
     rings = ["all_reduce", "all_gather", "reduce_scatter"]
@@ -171,10 +176,20 @@ def _loss(ratio: float) -> float:
     return off * _TOO_SLOW if off > 0 else -off
 
 
+def same_network(name: str) -> tuple[str, ...]:
+    """The fabrics with nodes on the same kind of network, fitted together."""
+    return tuple(one for one in NETWORKS if (one in SLINGSHOT) == (name in SLINGSHOT))
+
+
 def fitted_hop(bases: dict[str, Data], without: Collection[str] = ()) -> Hop:
     """The hop that prices all rows of reductions and gathers across nodes best; ``bases``: data of each fabric without a hop."""
     several = {
-        name: [row for row in fit_rows([name], without) if row.ranks > 8 and row.collective != "all_to_all"] for name in bases
+        name: [
+            row
+            for row in fit_rows([name], without)
+            if row.ranks > data["tiers"][0].get("max_size", 8) and row.collective != "all_to_all"
+        ]
+        for name, data in bases.items()
     }
 
     def loss(hop: Hop) -> float:

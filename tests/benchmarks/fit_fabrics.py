@@ -55,6 +55,7 @@ MACHINES = (
     Machine("dgx-a100"),
     Machine("dgx-b200", nvls=(58, 432)),
     Machine("nvl72", nvls=(58, 472), ran=("ring",)),
+    Machine("gh200", ran=("ring",), alike=("all_gather", "reduce_scatter")),
     Machine("mi300x", ran=("two-shot",), alike=("all_gather", "reduce_scatter", "all_to_all")),
 )
 KNOWN = {one.name: one for one in MACHINES}
@@ -78,7 +79,7 @@ def inside_rows(name: str, without: Collection[str] = ()) -> list[Row]:
         for row in rows()
         if row.source.fabric == own
         and row.role == "fit"
-        and row.ranks <= (8 if own != "nvl72" else 4)
+        and row.ranks <= (8 if own not in ("nvl72", "gh200") else 4)
         and not row.algorithm
         and row.collective in _ALGORITHMS
         and row.source.source_id not in without
@@ -216,8 +217,8 @@ def _inside(name: str, without: frozenset[str]) -> Data:
 
 
 @cache
-def _hop(without: frozenset[str]) -> fit_across.Hop:
-    bases = {name: _based(name, without) for name in fit_across.NETWORKS}
+def _hop(network: tuple[str, ...], without: frozenset[str]) -> fit_across.Hop:
+    bases = {name: _based(name, without) for name in network}
     return fit_across.fitted_hop(bases, without)
 
 
@@ -236,7 +237,7 @@ def fitted(name: str, without: Collection[str] = ()) -> Data:
 
 
 def _across(name: str, without: frozenset[str]) -> Data:
-    return fit_across.with_hop(_based(name, without), _hop(without))
+    return fit_across.with_hop(_based(name, without), _hop(fit_across.same_network(name), without))
 
 
 def _beside(name: str, without: frozenset[str]) -> fit_across.Beside:

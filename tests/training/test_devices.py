@@ -10,13 +10,12 @@ from planning import dense
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.library import DEVICES
+from colltool.fabric.library import DEVICES, WITHOUT_PEAK
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.render.dispatch import document
 from colltool.training.files.presets import preset_names
 
 NO_HARDWARE = {"kd-mesh", "mesh512", "star512", "torus512"}
-UNKNOWN_PEAK = {"trainium2"}
 
 
 def job(**parts: Any) -> dict[str, Any]:
@@ -31,7 +30,7 @@ def refused(given: Any, fabric: Any, ranks: int = 64) -> str:
 
 
 def test_a_fabric_names_what_jobs_know() -> None:
-    assert set(DEVICES) == set(preset_names("devices")) | UNKNOWN_PEAK
+    assert set(DEVICES) == set(preset_names("devices")) | set(WITHOUT_PEAK)
 
 
 @pytest.mark.parametrize("name", shipped_fabrics())

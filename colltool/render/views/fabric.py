@@ -110,7 +110,7 @@ _LIST = (
     label("name", "name"),
     number("ranks", "ranks"),
     label("numbers", "numbers", get=basis_of),
-    label("tiers", "tiers, innermost first", drop=1, get=lambda one: _tiers_in_brief(one)),
+    label("tiers", "tiers, innermost first", drop=1, get=lambda one: _extents(one)),
     label("description", "description", drop=2, get=lambda one: _one_line(one.description or "")),
 )
 
@@ -122,13 +122,18 @@ def _list_table(result: FabricList) -> Table:
 def _list_document(result: FabricList) -> Document:
     return {
         "fabrics": [
-            fields(one, "name description ranks") | {"numbers": basis_of(one), "tiers": [tier.name for tier in one.tiers]} for one in result.fabrics
+            fields(one, "name description ranks") | {"numbers": basis_of(one), "tiers": [tier.name for tier in one.tiers]}
+            for one in result.fabrics
         ]
     }
 
 
 def _list_summary(result: FabricList) -> str:
     return f"{counted(len(result.fabrics), 'fabric')}: {', '.join(one.name for one in result.fabrics)}"
+
+
+def _extents(fabric: Fabric) -> str:
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in fabric.tiers)
 
 
 def _tiers_in_brief(fabric: Fabric) -> str:
