@@ -84,6 +84,10 @@ EXEMPT = (
         lambda step: bool(step.few & (step.few - 1)) and any(name in step.after + step.before for name in _DOUBLING),
     ),
     Exempt(
+        "a root's chains leave it by its links and, once there are more nodes, by its NIC as well",
+        lambda step: "multi-rail-chain" in step.after and any(isinstance(tier, FullMeshTier) for tier in step.where.tiers),
+    ),
+    Exempt(
         "what a tier lists as run by its library holds inside it: over several tiers another schedule may run",
         _listed,
     ),

@@ -24,6 +24,7 @@ from colltool.definitions.source import (
     Finding,
     KeyPath,
     Position,
+    Problem,
     Refused,
     Source,
     dotted,
@@ -155,7 +156,7 @@ def read_source(
     short: Shorthand | None = None,
     kept: Sequence[tuple[str, str, Any]] = (),
 ) -> Reading[M]:
-    """As :func:`read`. ``kept``: overrides that belong to the definition itself, each with its place for errors, key and value."""
+    """As :func:`read`. ``kept``: overrides that are part of the definition: the place for errors, key and value of each."""
     setter = _Setter(kind, source.data, short or Shorthand())
     setter.apply(kept, read=False)
     own = len(setter.applied)

@@ -179,7 +179,7 @@ DEVICES = (
     "a100-40gb", "a100-80gb", "a800", "b200", "b300", "gb10", "gb200", "gb300", "gh200", "h100", "h20", "h200", "h800", "l40s",
     "mi300x", "mi325x", "mi355x", "mi455x", "tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu7x", "trainium2", "trainium3", "vr200",
 )  # fmt: skip
-WITHOUT_PEAK = ("gb10", "mi455x", "trainium2", "trainium3", "vr200")
+WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "tpu7x", "trainium2", "trainium3", "vr200")
 """Of these colltool does not know the FLOP/s."""
 
 

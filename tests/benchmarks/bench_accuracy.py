@@ -3,9 +3,10 @@
     python tests/benchmarks/bench_accuracy.py [--sources] [--write]
 
 A source's rows are priced on its machine's fabric made without them (as :func:`fit_fabrics.fitted`), as what NCCL picks; rows of
-role ``check`` on the fabric that ships. A table inside a node is judged where another one of its machine is left. Rows on wires
-that no shipped fabric has (EFA of B200, A100 on Slingshot, four NICs a node) and of processes that drive eight GPUs are printed apart. The control
-is the same machine's datasheet. ``--write``: the table that ships, ``colltool/analysis/accuracy.csv``.
+role ``check``, and of machines whose numbers are another's, on the fabric that ships. A table inside a node is judged where
+another one of its machine is left. Rows on wires that no shipped fabric has (EFA of B200, A100 on Slingshot, four NICs a node),
+and of processes that drive eight GPUs, are printed apart. The control is the same machine's datasheet. ``--write``: the table
+that ships, ``colltool/analysis/accuracy.csv``.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def checked(text: str, folder: Path) -> None:
 def test_from_every_shipped_fabric(name: str, tmp_path: Path) -> None:
     text = fabric_start(name)
     assert read_fabric(text, "mine.yaml") == load_fabric(name)
-    assert "  # latency of one message" in text
+    assert "  # latency of one message" in text or "  # bottom up; group" in text
     checked(text, tmp_path)
 
 

@@ -120,12 +120,10 @@ def _list_table(result: FabricList) -> Table:
 
 
 def _list_document(result: FabricList) -> Document:
-    return {
-        "fabrics": [
-            fields(one, "name description ranks") | {"numbers": basis_of(one), "tiers": [tier.name for tier in one.tiers]}
-            for one in result.fabrics
-        ]
-    }
+    def row(one: Fabric) -> Document:
+        return fields(one, "name description ranks") | {"numbers": basis_of(one), "tiers": [tier.name for tier in one.tiers]}
+
+    return {"fabrics": [row(one) for one in result.fabrics]}
 
 
 def _list_summary(result: FabricList) -> str:
