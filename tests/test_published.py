@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent / "benchmarks"))
 
 import fit_across
 import fit_fabrics
+import fit_mpi
 from measured_rows import rows, sources
 
 LARGE = 128 * 2**20
@@ -38,6 +39,11 @@ def test_every_row_names_a_public_source_and_stands_once() -> None:
 @pytest.mark.parametrize("name", sorted(fit_fabrics.KNOWN))
 def test_a_fabric_made_again_is_the_one_that_ships(name: str) -> None:
     assert (fit_fabrics.FOLDER / f"{name}.yaml").read_text(encoding="utf-8") == fit_fabrics.text_of(name)
+
+
+def test_hosts_with_mpi_made_again_are_those_that_ship() -> None:
+    data, several = fit_fabrics.shipped("mpi-cluster"), [row for row in fit_mpi.rows() if row.source.source_id == fit_mpi.SOURCE]
+    assert fit_mpi.fitted(data, several)["tiers"] == data["tiers"]
 
 
 @pytest.mark.parametrize("row", MADE_FROM, ids=lambda row: f"{row.source.source_id}-{row.ranks}-{row.collective}-{row.bytes}")

@@ -9,7 +9,7 @@ from itertools import accumulate
 from operator import truediv
 from typing import Literal, NamedTuple
 
-from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, RELAYED, SLICES, ShippedAs
+from colltool.algorithms.libraries import HAN, HOROVOD, NCCL_ALL_REDUCE, PXN, RAILS_FIRST, RELAYED, SLICES, ShippedAs
 from colltool.algorithms.registry import HAN as HAN_PAPER
 from colltool.algorithms.registry import HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL
 from colltool.base.errors import ColltoolError
@@ -157,7 +157,14 @@ def hierarchical_reduce_scatter(sizes: tuple[int, ...], order: Order) -> tuple[T
     return tuple(phases if order == "inner-first" else reversed(phases))
 
 
-@composition("hierarchical", AG, shipped_as=SLICES, source=THAKUR_GROPP, usual=_RINGS, equation="t = AG_T(M/Π n) + ... + AG_1(M)")
+@composition(
+    "hierarchical",
+    AG,
+    shipped_as=(*SLICES, *RAILS_FIRST),
+    source=THAKUR_GROPP,
+    usual=_RINGS,
+    equation="t = AG_T(M/Π n) + ... + AG_1(M)",
+)
 def hierarchical_all_gather(sizes: tuple[int, ...], order: Order) -> tuple[TierPhase, ...]:
     """All-gather tier by tier, outermost first, so that the outer tier moves the smallest pieces.
 

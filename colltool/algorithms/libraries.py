@@ -165,6 +165,11 @@ SLICES = (ShippedAs("xla", ("XLA (multislice)",), outer=_RING, lattices=True),)
 """Source: Google Cloud TPU Multislice: XLA composes collectives of a slice's ICI and of the data centre network."""
 HOROVOD = (ShippedAs("", ("Horovod (hierarchical)",), _RINGS, frozenset({"ring", "recursive-doubling", "rabenseifner"})),)
 """Source: HOROVOD_HIERARCHICAL_ALLREDUCE: NCCL's reduce-scatter and all-gather inside a node, MPI's all-reduce between nodes."""
+RAILS_FIRST = (
+    ShippedAs("mscclpp", ("MSCCL++ (all-gather across nodes)",), frozenset({"direct"}), frozenset({"direct"}), streams=True),
+)
+"""Source: microsoft/mscclpp, its all-gather kernels of several nodes: over port channels along one's own rail, and what arrives
+goes on piece by piece over memory channels inside the node."""
 PXN = (ShippedAs("nccl", ("NCCL (PXN)",), _SENDS, _SENDS), ShippedAs("", ("DeepEP", "Tutel"), _SENDS, _SENDS))
 RELAYED = (ShippedAs("nccl", ("NCCL (PXN)",), frozenset({"send"}), frozenset({"send"})),)
 """Source: NCCL 2.12, PXN: to the GPU on the destination's rail over NVLink, then along the rail."""

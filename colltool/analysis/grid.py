@@ -28,7 +28,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import Place, differences, on_datasheet, with_values
+from colltool.fabric.variants import Place, differences, with_values
 from colltool.nccl.nccl_choice import SIMPLE, WITH_A_MODEL, Picked, picked_at
 from colltool.nccl.rules import name_on
 
@@ -250,7 +250,7 @@ def winner(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -
 
 
 def _leading(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[Listed]:
-    priced = on_datasheet(fabric) if asked.readings.numbers == "datasheet" else fabric
+    priced = fabric.on_datasheet() if asked.readings.numbers == "datasheet" else fabric
     candidates = Candidates(place(priced, group), asked.primitive, asked.readings).shown(asked.only, [sizes])
     best = min(one.rank_class for one, _ in candidates)
     where: dict[str, Any] = {}
@@ -290,7 +290,7 @@ def _with_runs(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Flo
     specs = [row.spec for row, _ in listed]
     simple = {one.spec for one in runs if one and one.simple and one.spec in specs}
     under: dict[str, int] = {}
-    priced = on_datasheet(fabric) if asked.readings.numbers == "datasheet" else fabric
+    priced = fabric.on_datasheet() if asked.readings.numbers == "datasheet" else fabric
     for one in Candidates(place(priced, group), asked.primitive, asked.readings).named(sorted(simple), [sizes]) if simple else ():
         if one.protocol.lower() == SIMPLE and one.rank_class == listed[0][0].rank_class and one.choice.spec not in under:
             under[one.choice.spec] = len(listed)

@@ -22,7 +22,6 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import on_datasheet
 
 Benches = list[HierarchicalCandidates]
 """One composition under each protocol."""
@@ -184,7 +183,7 @@ class CannotRun(ColltoolError):
 
 
 def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Candidates:
-    placed = place(on_datasheet(fabric) if readings.numbers == "datasheet" else fabric, group)
+    placed = place(fabric.on_datasheet() if readings.numbers == "datasheet" else fabric, group)
     return placed.once(("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from itertools import combinations, pairwise
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
@@ -111,6 +111,16 @@ class TierBase(Part):
             raise Slips(Slip(what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)))
         return self
 
+    @property
+    def switches(self) -> InNetwork | None:
+        """What its switches compute."""
+        return None
+
+    def on_datasheet(self) -> Self:
+        """By its own numbers: without protocols and lists of algorithms."""
+        switch = {"in_network": one.model_copy(update={"protocols": None})} if (one := self.switches) else {}
+        return self.model_copy(update={"protocols": None, "algorithms": None, **switch})
+
 
 class SizedTier(TierBase):
     size: Annotated[ft.Count, Accepted(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")]
@@ -126,6 +136,10 @@ class StarTier(SizedTier):
     topology: Literal["star"]
     alpha: ft.Alpha
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
+
+    @property
+    def switches(self) -> InNetwork | None:
+        return self.in_network
 
     @model_validator(mode="after")
     def _switch_agrees(self) -> StarTier:
@@ -187,6 +201,10 @@ class ClosTier(SizedTier):
     levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
     sizing: Annotated[Sizing | None, _SIZING] = None
+
+    @property
+    def switches(self) -> InNetwork | None:
+        return self.in_network
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -297,15 +315,22 @@ class Fabric(Part):
         return facts.reached if facts and facts.name != "all" else ()
 
     def under(self, library: LibraryName) -> Fabric:
-        """The fabric with another library, keeping what its own says of the hardware."""
+        """The fabric with another library, keeping what its own says of the hardware, not what was measured of that library."""
         own = self.library_facts
         if library == self.library_name:
             return self
         if library not in self._under:
             other = {"name": library, "version": None, "reached": ()}
             facts = own.model_copy(update=other) if own else LibraryFacts(name=library)
-            self._under[library] = self.model_copy(update={"library": facts})
+            kept = self.on_datasheet() if own and own.name != "all" else self
+            self._under[library] = kept.model_copy(update={"library": facts})
         return self._under[library]
+
+    def on_datasheet(self) -> Fabric:
+        """By its tiers' own numbers: without protocols, lists of algorithms, and measured times of its library."""
+        facts = self.library_facts
+        library = {"library": facts.model_copy(update={"reached": ()})} if facts else {}
+        return self.model_copy(update={"tiers": tuple(tier.on_datasheet() for tier in self.tiers), **library})
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:

@@ -13,6 +13,7 @@ from math import ceil
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
 from colltool.fabric.library import PARTS, PartPrice, Prices
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import TierCapabilities, capabilities_of
@@ -307,6 +308,6 @@ def basis_of(fabric: Fabric) -> str:
     """What a fabric's numbers rest on: ``measured``, ``as dgx-b200``, ``datasheet``, ``announced`` or ``hypothetical``."""
     if fabric.hypothetical or fabric.announced:
         return "hypothetical" if fabric.hypothetical else "announced"
-    if not any(tier.protocols for tier in fabric.tiers):
+    if not any(tier.protocols_for(Primitive.ALL_REDUCE) for tier in fabric.tiers):
         return "datasheet"
     return f"as {fabric.measured_on}" if fabric.measured_on else "measured"

@@ -57,19 +57,6 @@ def without_in_network(tier: Tier) -> Tier:
     return tier.model_copy(update=dict(capabilities_of(tier).with_switch(None)))
 
 
-def on_datasheet(fabric: Fabric) -> Fabric:
-    """A fabric by its tiers' own numbers: without protocols, lists of algorithms, and measured times of its library."""
-
-    def bare(tier: Tier) -> Tier:
-        kind = capabilities_of(tier)
-        own = kind.with_switch(kind.in_network.model_copy(update={"protocols": None})) if kind.in_network else {}
-        return tier.model_copy(update=dict(own) | {"protocols": None, "algorithms": None})
-
-    facts = fabric.library_facts
-    library = {"library": facts.model_copy(update={"reached": ()})} if facts else {}
-    return with_tiers(fabric, bare).model_copy(update=library)
-
-
 def non_blocking(tier: Tier) -> Tier:
     """A tier without oversubscription."""
     levels = tuple(one.model_copy(update={"oversubscription": 1.0}) for one in capabilities_of(tier).levels)

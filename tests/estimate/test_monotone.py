@@ -41,7 +41,8 @@ def test_on_fabrics_that_nobody_thought_of(seed: int) -> None:
 def test_every_exception_is_needed() -> None:
     shipped = (("mi300x", "all", Primitive.ALL_TO_ALL), ("trn2-ultraserver", "all", Primitive.ALL_REDUCE),
                ("star512", "mpi", Primitive.ALL_REDUCE), ("dgx-h100", "nccl", Primitive.ALL_REDUCE),
-               ("nvl72", "mpi", Primitive.ALL_TO_ALL), ("mi300x-cluster", "rccl", Primitive.BROADCAST))  # fmt: skip
+               ("mi300x-cluster", "rccl", Primitive.ALL_REDUCE), ("mi300x-cluster", "rccl", Primitive.BROADCAST),
+               ("mpi-cluster", "mpi", Primitive.ALL_TO_ALL))  # fmt: skip
     steps = [fewer_faster(colltool.load_fabric(name).under(library), primitive) for name, library, primitive in shipped]
     found = ((52, Primitive.ALL_TO_ALL), (175, Primitive.ALL_REDUCE), (581, Primitive.ALL_REDUCE))
     steps += [fewer_faster(ordered(gated.made(seed)), primitive, gated.READINGS[seed % len(gated.READINGS)])

@@ -109,9 +109,12 @@ def test_published_figures_of_the_project() -> None:
     assert busbw(2, 2.0**33, "sequential") < 260
 
 
-def test_broadcasts_and_gathers_keep_their_way() -> None:
-    for primitive, own in (("bc", "pipelined"), ("reduce", "pipelined"), ("ag", "sequential"), ("rs", "sequential")):
+def test_broadcasts_and_gathers_keep_their_way_but_for_those_of_mscclpp() -> None:
+    ring, tree = "ring/ring", "pipelined-tree/pipelined-tree"
+    kept = (("bc", "pipelined", tree), ("reduce", "pipelined", tree), ("ag", "sequential", ring), ("rs", "sequential", ring))
+    for primitive, own, ways in (*kept, ("ag", "pipelined", "direct/direct")):
         auto, said = (
-            colltool.price(capable(), primitive, size=M, algorithms="hierarchical", phases=phases) for phases in (None, own)
+            colltool.price(capable(), primitive, size=M, algorithms=f"hierarchical:{ways}", phases=phases)
+            for phases in (None, own)
         )
         assert auto.best.total_s == said.best.total_s

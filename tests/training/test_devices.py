@@ -15,7 +15,7 @@ from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.render.dispatch import document
 from colltool.training.files.presets import preset_names
 
-NO_HARDWARE = {"kd-mesh", "mesh512", "star512", "torus512"}
+NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "torus512"}
 
 
 def job(**parts: Any) -> dict[str, Any]:

@@ -1,0 +1,123 @@
+"""How ``fabrics/mpi-cluster.yaml`` is made: MPI's eager and rendezvous protocols between hosts, from rows of OSU's benchmarks.
+
+    python tests/benchmarks/fit_mpi.py [--check]
+
+Replaces the tiers' protocols and ``post`` and keeps the rest. Each collective has its own latency on either tier and one
+bandwidth, by coordinate descent; a reduction's is lower, as the hosts sum what they receive. ``--check``: write nothing, exit 1
+if the file would change. It prints how far off 32 ranks are for a fit that has seen 8 ranks alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+import yaml
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+
+from measured_rows import Row, rows  # noqa: E402
+
+import colltool  # noqa: E402
+from colltool.analysis.accuracy import CLASSES, size_class  # noqa: E402
+from colltool.fabric.templates import OneLine, fabric_text  # noqa: E402
+
+FILE = Path(__file__).parent.parent.parent / "fabrics" / "mpi-cluster.yaml"
+SOURCE = "alcf-polaris-osu"
+ALIKE = {"all_gather": ["broadcast"], "all_reduce": ["reduce", "reduce_scatter"], "all_to_all": ["p2p"]}
+SEEN = 8  # ranks, for the fit that is judged on 32
+
+
+class Protocols(NamedTuple):
+    """us on shared memory and on the network, and GB/s, under eager and under rendezvous."""
+
+    eager_shm: float = 0.6
+    eager_net: float = 2.0
+    eager_GBps: float = 2.0
+    rendezvous_shm: float = 1.5
+    rendezvous_net: float = 5.0
+    rendezvous_GBps: float = 4.0
+
+
+def of(collective: str, several: Sequence[Row]) -> list[Row]:
+    return [row for row in several if row.collective == collective]
+
+
+def with_protocols(data: dict[str, Any], found: dict[str, Protocols], post_us: float) -> dict[str, Any]:
+    tiers = []
+    for at, tier in enumerate(data["tiers"]):
+        line_GBps = float(tier["bandwidth"].removesuffix("GB/s"))
+        lines = [
+            OneLine(
+                name=name,
+                alpha=f"{own[3 * number + at]:.3g}us",
+                eta=OneLine(alpha=1.0, beta=float(f"{min(own[3 * number + 2] / line_GBps, 1):.4g}")),
+                primitives=[collective, *ALIKE[collective]],
+            )
+            for collective, own in found.items()
+            for number, name in enumerate(("eager", "rendezvous"))
+        ]
+        tiers.append(tier | {"post": f"{post_us:.3g}us", "protocols": lines})
+    return data | {"tiers": tiers}
+
+
+def error(fabric: Any, row: Row) -> float:
+    return float(colltool.price(fabric, row.collective, size=row.bytes, ranks=row.ranks).best.total_s) / row.time_s
+
+
+def fitted(data: dict[str, Any], several: Sequence[Row]) -> dict[str, Any]:
+    """The data with protocols of each collective, and the posting cost that an all-to-all shows."""
+    found: dict[str, Protocols] = {}
+    post = 0.3
+    for collective in ALIKE:
+        own, post = _descended(data, of(collective, several), Protocols(), post)
+        found[collective] = own
+    return with_protocols(data, found, post)
+
+
+def _descended(data: dict[str, Any], several: list[Row], best: Protocols, post: float) -> tuple[Protocols, float]:
+    """Coordinate descent on the mean |log(priced / measured)|."""
+    collective = several[0].collective
+
+    def loss(own: Protocols, post: float) -> float:
+        fabric = colltool.load_fabric(with_protocols(data, {collective: own}, post))
+        return fmean(abs(log(error(fabric, row))) for row in several)
+
+    least = loss(best, post)
+    fields = (*Protocols._fields, *(["post"] if collective == "all_to_all" else []))
+    for step in (0.5, 0.5, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05):
+        for field in fields:
+            for factor in (1 + step, 1 / (1 + step)):
+                while True:
+                    own = best if field == "post" else best._replace(**{field: getattr(best, field) * factor})
+                    other = post * factor if field == "post" else post
+                    if (tried := loss(own, other)) > least - 1e-5:
+                        break
+                    best, post, least = own, other, tried
+    return best, post
+
+
+def main() -> int:
+    data = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    several = [row for row in rows() if row.source.source_id == SOURCE]
+    seen = colltool.load_fabric(fitted(data, [row for row in several if row.ranks == SEEN]))
+    for collective in ALIKE:
+        by_class: dict[int, list[float]] = {}
+        for row in of(collective, several):
+            if row.ranks != SEEN:
+                by_class.setdefault(size_class(row.bytes), []).append(abs(error(seen, row) - 1))
+        print(f"{collective}, unseen:", ", ".join(f"{CLASSES[at]} {median(off):.0%}" for at, off in sorted(by_class.items())))
+    head = "Fitted parts: python tests/benchmarks/fit_mpi.py makes them from tests/data/measured; the rest is by hand."
+    text = fabric_text(fitted(data, several), [head], compact=True)
+    changed = text != FILE.read_text(encoding="utf-8")
+    if changed and "--check" not in sys.argv:
+        FILE.write_text(text, encoding="utf-8")
+    return int(changed and "--check" in sys.argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
