@@ -159,12 +159,19 @@ class Evidence(NamedTuple):
 
 # device name -> bundled fabric of the usual machine around it; the first match counts
 _KNOWN: tuple[tuple[str, str], ...] = (
-    (r"\bGB[23]00\b", "nvl72"),
-    (r"\bB[23]00\b", "dgx-b200"),
+    (r"\bGB300\b", "gb300-nvl72"),
+    (r"\bGB200\b", "nvl72"),
+    (r"\bB300\b", "dgx-b300"),
+    (r"\bB200\b", "dgx-b200"),
     (r"\bH200\b", "hgx-h200"),
     (r"\bH100\b", "dgx-h100"),
+    (r"\bH800\b", "hgx-h800"),
+    (r"\bH20\b", "hgx-h20"),
     (r"\bA100\b", "dgx-a100"),
+    (r"\bA800\b", "hgx-a800"),
     (r"\bMI300X\b", "mi300x"),
+    (r"\bMI325X\b", "mi325x"),
+    (r"\bMI355X\b", "mi355x"),
 )
 _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)  # cards in slots, not joined by NVSwitch
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from math import inf, sqrt
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
-from colltool.base.arrays import anywhere, largest, least
+from colltool.base.arrays import anywhere, is_array, largest, least
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_time
 from colltool.base.primitives import Number, Primitive
@@ -73,12 +75,27 @@ class SoftwareTime(NamedTuple):
     beyond: str = ""
 
     def at(self, size: Any) -> Any:
-        seconds = self.knots[0][1] if self.knots else 0.0
-        for (low, before), (high, after) in pairwise(self.knots):
-            seconds = seconds + (after - before) * least(1.0, largest(0.0, (size - low) / (high - low)))
+        seconds = self._between(size)
         if anywhere(self.rise != 0):
             seconds = seconds + self.rise * least(largest(size, self.smallest), self.largest) ** 0.5
         return seconds
+
+    def _between(self, size: Any) -> Any:
+        knots = self.knots
+        if len(knots) < 2:
+            return knots[0][1] if knots else 0.0
+        if is_array(size):
+            import numpy as np
+
+            seconds = knots[0][1]
+            for (low, before), (high, after) in pairwise(knots):
+                seconds = np.where(size < low, seconds, before + (after - before) * ((size - low) / (high - low)))
+            return np.where(size < knots[-1][0], seconds, knots[-1][1])
+        at = bisect_right(knots, size, key=itemgetter(0))
+        if at in (0, len(knots)):
+            return knots[max(at - 1, 0)][1]
+        (low, before), (high, after) = knots[at - 1], knots[at]
+        return before + (after - before) * ((size - low) / (high - low))
 
     def pieces(self) -> Pieces:
         bounds = [*(size for size, _ in self.knots), *((self.smallest, self.largest) if self.rise else ())]

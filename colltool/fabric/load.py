@@ -119,15 +119,19 @@ def _like_another(source: Source, folder: str, seen: tuple[str, ...]) -> tuple[S
         fix = "set: {ib.bandwidth: 100GB/s}"
         raise ColltoolError(f"expected values by key, got {shown(changes)}", where=source.at(("set",)), fix=fix)
     beside = os.path.join(folder, like)
-    file, name = find_fabric(beside if os.path.isfile(beside) else like)
+    try:
+        file, name = find_fabric(beside if os.path.isfile(beside) else like)
+    except ColltoolError as error:
+        raise ColltoolError(error.what, where=source.at(("like",)), fix=error.fix) from None
     if os.path.realpath(file) in seen:
         raise ColltoolError("is like itself", where=source.at(("like",)), fix="name the fabric that it differs from")
     reading = _reading(read_text(file, "definition", name), name, os.path.dirname(file), (), (*seen, os.path.realpath(file)))
     reading.result()
     other = reading.data
     kept = {key: value for key, value in other.items() if key not in _OF_THE_OTHER}
-    said = {**other.get("source", {}), **data.get("source", {})}
-    whole = {**kept, **data, **({"source": said} if said else {})}
+    whole = {**kept, **data}
+    if isinstance(own := data.get("source"), dict) and isinstance(theirs := other.get("source"), dict):
+        whole["source"] = {**theirs, **own}
     if {"device", "tiers"} & set(data) or any(not key.endswith(".size") for key in changes):
         whole.setdefault("measured_on", other["name"])
     source = _with_outer_tiers(source._replace(data=whole), other["tiers"])
@@ -155,10 +159,11 @@ def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
 
 def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
     """A tier's source of a value does not speak for another value."""
-    for tier in data["tiers"]:
+    sourced_tiers = [one for one in data["tiers"] if isinstance(one, dict) and isinstance(one.get("source"), dict)]
+    for tier in sourced_tiers:
         for key in changes:
             owner, _, name = key.partition(".")
-            if owner == tier["name"] and "source" in tier:
+            if owner == tier.get("name"):
                 tier["source"] = {what: said for what, said in tier["source"].items() if what != name.partition(".")[0]}
 
 

@@ -272,6 +272,7 @@ def _mirror(own: Beside) -> None:
 def _knots(taken: Taken) -> Iterator[OneLine]:
     """By ranks and size; a rank count takes at sizes that it was not measured at what the nearest measured one takes there."""
     found = {ranks: dict(_rising(sizes)) for ranks, sizes in sorted(taken.items())}
+    lines: dict[int, list[tuple[int, float]]] = {}
     for ranks, own in found.items():
         points = dict(own)
         for other in sorted(found, key=lambda count: abs(log2(count / ranks))):
@@ -279,8 +280,27 @@ def _knots(taken: Taken) -> Iterator[OneLine]:
             points |= {size: time for size, time in found[other].items() if not low <= size <= high}
         if min(points) > _FELT:  # nobody measured a small message: what a large one takes grew with it
             points[_FELT // 128] = 0.0
-        for size, seconds in sorted(points.items()):
-            yield OneLine(ranks=ranks, size=size_of(size), time=f"{seconds * 1e6:.3g}us")
+        lines[ranks] = _straightened(sorted(points.items()))
+    counts = list(lines)
+    for before, ranks, after in zip([0, *counts], counts, [*counts[1:], 0], strict=False):
+        if not lines[ranks] == lines.get(before) == lines.get(after):
+            yield from (OneLine(ranks=ranks, size=size_of(size), time=f"{took * 1e6:.3g}us") for size, took in lines[ranks])
+
+
+_NEAR = 0.01  # of what a call takes beside the model
+_DUST = 0.05e-6
+
+
+def _straightened(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Without the points that the line between their neighbours meets."""
+    kept = points[:1]
+    for at in range(1, len(points) - 1):
+        (low, before), (high, after) = kept[-1], points[at + 1]
+        skipped = [one for one in points if low < one[0] < high]
+        off = (abs(before + (after - before) * (size - low) / (high - low) - took) - _NEAR * took for size, took in skipped)
+        if max(off) > _DUST:
+            kept.append(points[at])
+    return [*kept, *points[1:][-1:]]
 
 
 def _rising(sizes: dict[int, list[tuple[float, float]]]) -> Iterator[tuple[int, float]]:

@@ -18,6 +18,11 @@ DEVICES = {
     "NVIDIA A100-SXM4-80GB": "dgx-a100",
     "NVIDIA B200": "dgx-b200",
     "AMD Instinct MI300X": "mi300x",
+    "NVIDIA H800": "hgx-h800",
+    "NVIDIA H20": "hgx-h20",
+    "NVIDIA A800-SXM4-80GB": "hgx-a800",
+    "NVIDIA B300 SXM6 AC": "dgx-b300",
+    "AMD Instinct MI355X": "mi355x",
 }
 
 

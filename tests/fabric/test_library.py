@@ -102,3 +102,14 @@ def test_every_list_of_libraries_is_the_registry() -> None:
     names = get_args(LibraryName)
     assert ARGUMENTS["library"].words == names
     assert {*LIBRARIES, "all"} == set(names)
+
+
+def test_another_library_takes_nothing_that_was_measured_of_the_own() -> None:
+    own = load_fabric("dgx-h100")
+    assert own.under("nccl") is own
+    for other in ("all", "mscclpp", "mpi"):
+        tiers = own.under(other).tiers
+        assert not any(tier.protocols or tier.algorithms for tier in tiers)
+        assert [tier.bandwidth for tier in tiers] == [tier.bandwidth for tier in own.tiers]
+        assert own.under(other).efficiencies == ()
+    assert load_fabric("mi300x").under("rccl").tiers == load_fabric("mi300x").tiers  # it does not say whose numbers they are

@@ -79,7 +79,10 @@ def test_a_mapping_may_be_like_a_shipped_one() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (MINE.replace("dgx-h100", "dgx-h10"), "no file and no shipped fabric is called 'dgx-h10'\n  did you mean 'dgx-h100'?"),
+        (
+            MINE.replace("dgx-h100", "dgx-h10"),
+            "mine.yaml:3:7: like: no file and no shipped fabric is called 'dgx-h10'\n  did you mean 'dgx-h100'?",
+        ),
         (MINE.replace("dgx-h100", "mine.yaml"), "mine.yaml:3:7: like: is like itself\n  name the fabric that it differs from"),
         (MINE.replace("dgx-h100", "[a]"), "mine.yaml:3:7: like: expected the name of a shipped fabric, or a file"),
         (f"{MINE}set: 4\n", "mine.yaml:4:6: set: expected values by key, got 4\n  set: {ib.bandwidth: 100GB/s}"),
@@ -89,6 +92,8 @@ def test_a_mapping_may_be_like_a_shipped_one() -> None:
         ),
         (f"{MINE}set: {{ib.bandwidth: 50}}\n", "mine.yaml:4:21: set.ib.bandwidth: expected a rate from 1 MB/s to 1 PB/s"),
         (f"{MINE}tiers: 4\n", "mine.yaml:4:8: tiers: expected a list of tiers"),
+        (f"{MINE}tiers: [4]\n", "mine.yaml:4:9: tiers.2: expected a tier"),
+        (f"{MINE}tiers: [{{source: me}}]\nsource: 4\n", "mine.yaml:4:9: tiers.2"),
         (f"{MINE}sett: 4\n", "mine.yaml:4:1: sett: unknown key"),
     ],
 )
