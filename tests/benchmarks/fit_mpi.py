@@ -69,11 +69,11 @@ def error(fabric: Any, row: Row) -> float:
     return float(colltool.price(fabric, row.collective, size=row.bytes, ranks=row.ranks).best.total_s) / row.time_s
 
 
-def fitted(data: dict[str, Any], several: Sequence[Row]) -> dict[str, Any]:
+def fitted(data: dict[str, Any], several: Sequence[Row], collectives: Sequence[str] = tuple(ALIKE)) -> dict[str, Any]:
     """The data with protocols of each collective, and the posting cost that an all-to-all shows."""
     found: dict[str, Protocols] = {}
     post = 0.3
-    for collective in ALIKE:
+    for collective in collectives:
         own, post = _descended(data, of(collective, several), Protocols(), post)
         found[collective] = own
     return with_protocols(data, found, post)
