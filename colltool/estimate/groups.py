@@ -112,7 +112,7 @@ def place(fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: boo
 
 @lru_cache(maxsize=64)
 def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
-    fabric = where.fabric
+    fabric = where.fabric.with_posting()
     stops = fill_tiers(fabric, who)
     spans, slices, inside, members = [], [], 1, 1
     for tier, stop in zip(fabric.tiers, stops, strict=True):

@@ -253,6 +253,10 @@ Tier = Annotated[
 ]
 
 
+MPI_POST_S = 0.43e-6
+"""LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov), tests/benchmarks/fit_mpi.py."""
+
+
 def _or_like(schema: dict[str, Any]) -> None:
     """A file may name another fabric instead of its own tiers, and what it sets."""
     like = (
@@ -325,6 +329,15 @@ class Fabric(Part):
             kept = self.on_datasheet() if own and own.name != "all" else self
             self._under[library] = kept.model_copy(update={"library": facts})
         return self._under[library]
+
+    def with_posting(self) -> Fabric:
+        """What a further message costs hosts that run MPI, on tiers that do not say."""
+        if self.library_name != "mpi" or all(tier.post is not None for tier in self.tiers):
+            return self
+        told = {"post": MPI_POST_S}
+        return self.model_copy(
+            update={"tiers": tuple(t if t.post is not None else t.model_copy(update=told) for t in self.tiers)}
+        )
 
     def on_datasheet(self) -> Fabric:
         """By its tiers' own numbers: without protocols, lists of algorithms, and measured times of its library."""

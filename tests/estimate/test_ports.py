@@ -11,6 +11,7 @@ from colltool.algorithms.registry import every_algorithm, find
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive, totals
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.load import load_fabric
+from colltool.fabric.model import MPI_POST_S
 from colltool.render.dispatch import document, rendered
 from colltool.schedules.executor import run
 from colltool.schedules.links import Floats
@@ -137,6 +138,15 @@ def test_posting_takes_o_for_each_message_but_the_first() -> None:
         assert float(paid.total_s - free.total_s) == pytest.approx(passes * inflated * (7 * 100e-9 + 7 * 300e-9))
     ring = [_direct(post, algorithm="multi-rail-ring").total_s for post in ("100ns", "")]
     assert ring[0] == ring[1]
+
+
+def test_under_mpi_posting_takes_what_it_takes_on_hosts_unless_a_tier_says() -> None:
+    def took(library: str, *sets: str) -> float:
+        fabric = load_fabric("star512", sets)
+        return float(colltool.price(fabric, "a2a", size="1KB", ranks=32, algorithms="direct", library=library).best.total_s)
+
+    assert took("mpi") - took("all") == pytest.approx(30 * MPI_POST_S)
+    assert took("mpi", "star.post=1us") - took("all") == pytest.approx(30e-6)
 
 
 def test_who_says_what_posting_takes_is_not_told_that_it_is_free() -> None:
