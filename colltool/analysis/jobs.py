@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from statistics import quantiles
 from typing import ClassVar, NamedTuple
 
+from colltool.analysis.accuracy import accuracy_of
 from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_all, step_error
+from colltool.base.errors import ColltoolError
 from colltool.base.formatting import told_apart
+from colltool.base.primitives import P2P
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.placement import GroupSpec
+from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import Cost, cost_of
 from colltool.fabric.variants import ParameterRange, Place, with_values
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.job import Job
-from colltool.training.plan import Plan, plan
+from colltool.training.plan import Plan, PlannedCall, plan
 from colltool.training.step_time import step_time
 
 SAMPLES = 100  # a step takes milliseconds, not microseconds like a price in an array
@@ -47,6 +53,20 @@ class Plans(Result):
             return None
         share = max(first.network_share, other.network_share)
         return step_error(share, same_device=first.device == other.device)
+
+
+def judged_plan(found: Plan, fabric: Fabric, readings: Readings) -> Plan:
+    """A plan that says of each collective how far off such a price is."""
+
+    def accuracy(one: PlannedCall) -> Accuracy | None:
+        call = one.sent.call
+        if call.primitive is P2P:  # nobody measured one beside the others
+            return None
+        with suppress(ColltoolError):  # a group of several axes need not be one of the fabric's
+            return accuracy_of(fabric, call.primitive, GroupSpec(call.group.ranks, call.group.stride), call.bytes, readings)
+        return None
+
+    return replace(found, collectives=tuple(one._replace(accuracy=accuracy(one)) for one in found.collectives))
 
 
 class StepTornadoBar(NamedTuple):
@@ -85,7 +105,8 @@ def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, reading
     count = ranks
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
-    planned = tuple(plan(job, fabric, count, readings) for fabric in fabrics)
+    read = readings or Readings()
+    planned = tuple(judged_plan(plan(job, fabric, count, read), fabric, read) for fabric in fabrics)
     titles = titled(fabrics, typed or [""] * len(fabrics))
     grounds = [basis_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
     return Plans(planned, tuple(map(cost_of, fabrics)), basis_differences(titles, grounds), titles)

@@ -72,10 +72,12 @@ def plan(
     Raises:
         ColltoolError: a job or a fabric that cannot be used, or a group that does not sit on the fabric; says what fits.
     """
+    from colltool.analysis.jobs import judged_plan
     from colltool.training.plan import plan as run
 
     loaded, on, count = _job_of(job), fabric_of(fabric, library), count_if(ranks, "ranks", 1)
-    return run(loaded, on, count, checked(readings, **parts), links=flag_of(links, "links"))
+    read = checked(readings, **parts)
+    return judged_plan(run(loaded, on, count, read, links=flag_of(links, "links")), on, read)
 
 
 def search_layouts(

@@ -18,6 +18,7 @@ from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.estimate.placement import GroupSpec
+from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
 from colltool.training.changes import Change, changes
@@ -66,6 +67,7 @@ class PlannedCall(NamedTuple):
     sent: PricedCall
     paces: bool  # its seconds are in the step's parts
     energy_J: float | None = None  # of all its calls on all ranks; None where not asked for, or no tier says
+    accuracy: Accuracy | None = None  # how far off the price of a call is; None where it was not asked for, or is ideal
 
 
 class TierUse(NamedTuple):

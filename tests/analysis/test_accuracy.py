@@ -11,7 +11,7 @@ import pytest
 import colltool
 from colltool.analysis import accuracy
 from colltool.analysis.accuracy import ALL, CLASSES, DATASHEET, SMALLEST, WIDER, accuracy_of, size_class, table
-from colltool.base.primitives import AG, AR
+from colltool.base.primitives import AG, AR, P2P
 from colltool.estimate.assumptions import Readings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
@@ -73,3 +73,22 @@ def test_every_answer_carries_it() -> None:
     assert priced.accuracy == cell.accuracy == line.cells[0].accuracy
     assert colltool.breakdown("dgx-h100", "ar", size="1MB", ranks=8).price.accuracy == priced.accuracy
     assert line.errors == tuple(one.accuracy and one.accuracy.median for one in line.cells)
+
+
+def test_a_plan_s_collectives_carry_it_but_for_sends() -> None:
+    planned = colltool.plan("llama3-70b", "dgx-h100", 256)
+    by = {(one.sent.call.primitive, one.sent.call.dimension): one for one in planned.collectives}
+    gathered = by[AG, "tp"]
+    assert gathered.accuracy == accuracy_of(colltool.load_fabric("dgx-h100"), AG, 8, gathered.sent.call.bytes, Readings())
+    assert by[P2P, "pp"].accuracy is None
+    (first, *_), _ = (one.collectives for one in colltool.compare_plans("llama3-70b", ["dgx-h100", "dgx-b200"], 256).plans)
+    assert first.accuracy is not None
+
+
+def test_another_machine_s_numbers_are_never_rows_like_this_one() -> None:
+    """Inside a node of a device with rows they are; over wires that were taken over they are not."""
+    for fabric, ranks, rows in (("hgx-h800", 8, False), ("aws-p5", 8, True), ("aws-p5", 16, False), ("dgx-b300", 16, False)):
+        found = accuracy_of(colltool.load_fabric(fabric), AR, ranks, 1e9, Readings())
+        assert found is not None
+        assert bool(found.rows) == rows
+        assert (found.like == "no measured row") != rows

@@ -54,6 +54,7 @@ _COLLECTIVES = (
     label("algorithm", "algorithm", drop=2, get=lambda one: one.sent.cost.algorithm),
     label("protocol", "protocol", drop=5, get=lambda one: one.sent.cost.protocol, hidden=True),
     number("each_s", "each", format_time, get=lambda one: one.sent.each_s),
+    number("accuracy", "+-", whole_percent, drop=3, get=lambda one: one.accuracy and one.accuracy.median),
     number("total_s", "total", format_time, get=lambda one: one.sent.total_s),
     number("hidden_s", "hidden", format_time, drop=1, get=lambda one: one.sent.hidden_s),
     number("exposed_s", "exposed", format_time, get=lambda one: one.sent.exposed_s),
@@ -233,6 +234,7 @@ def _planned(one: PlannedCall) -> Document:
         | {"algorithm": cost.algorithm, "protocol": cost.protocol or None, "picked_by": cost.pick or None}
         | fields(one.sent, "each_s total_s hidden_s exposed_s")
         | {"bound": cost.bound, "energy_J": one.energy_J, "hides": call.hides}
+        | {"accuracy": one.accuracy and one.accuracy._asdict()}
         | fields(one, "stages paces")
     )
 
