@@ -87,8 +87,8 @@ def test_a_plan_s_collectives_carry_it_but_for_sends() -> None:
 
 def test_another_machine_s_numbers_are_never_rows_like_this_one() -> None:
     """Inside a node of a device with rows they are; over wires that were taken over they are not."""
-    for fabric, ranks, rows in (("hgx-h800", 8, False), ("aws-p5", 8, True), ("aws-p5", 16, False), ("dgx-b300", 16, False)):
+    for fabric, ranks, known in (("hgx-h800", 8, False), ("aws-p5", 8, True), ("aws-p5", 16, False), ("dgx-b300", 16, False)):
         found = accuracy_of(colltool.load_fabric(fabric), AR, ranks, 1e9, Readings())
         assert found is not None
-        assert bool(found.rows) == rows
-        assert (found.like == "no measured row") != rows
+        assert bool(found.rows) == known
+        assert (found.like == "no measured row") != known
