@@ -158,10 +158,11 @@ def main() -> int:
     ]
     print(_line("other wires, one process for eight GPUs", apart))
     if given.write:
+        made = table(found)
         with TABLE.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(table(found)[0]), lineterminator="\n")
+            writer = csv.DictWriter(file, list(made[0]), lineterminator="\n")
             writer.writeheader()
-            writer.writerows(table(found))
+            writer.writerows(made)
         accuracy.table.cache_clear()
         write_guide()
     over = [name for name, bar, one in zip(CLASSES, BARS, medians(found), strict=True) if one is not None and one > bar]
