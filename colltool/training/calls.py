@@ -74,9 +74,9 @@ class Call(NamedTuple):
 Calls = Iterator[Call]
 
 
-def _passes(config: ParallelConfig, *, core: bool = False) -> tuple[Phase, ...]:
-    """Those with the forward pass's calls, and backward; ``core``: also where attention's core alone is recomputed."""
-    again = config.again.layers or (core and config.again.core)
+def _passes(config: ParallelConfig, *operations: str, core: bool = False) -> tuple[Phase, ...]:
+    """Those with the forward pass's calls of operations, and backward; ``core``: also where attention's core alone is recomputed."""
+    again = any(config.again.operation(one) for one in operations) or (core and config.again.core)
     return ("forward", "again", "backward") if again else ("forward", "backward")
 
 
@@ -91,7 +91,7 @@ def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     if config.layout.tp > 1:
         for per, one in read:
             if one.region:
-                yield from _region(config, shape, per)
+                yield from _region(config, shape, per, one.name)
         yield from _vocabulary(config, shape, stage)
     if config.layout.cp > 1:
         yield from _context(config, shape)
@@ -100,19 +100,23 @@ def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
             yield from _experts(config, one.routed)
 
 
-def _region(config: ParallelConfig, shape: Shape, per: Per) -> Calls:
+def _region(config: ParallelConfig, shape: Shape, per: Per, name: str) -> Calls:
     """T h w of a tensor parallel region: without sequence parallelism an all-reduce each way.
 
-    With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the weight's gradient.
+    With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the weight's gradient. In bulk
+    the sum of an input's gradient runs under the weight's gradient too (Megatron-Core, LinearWithGradAccumulationAndAsyncCommunication).
     """
     group, size = config.layout.group("tp"), config.tokens * shape.hidden * config.precision.activation_bytes
-    hides: Hiding = "split gemm" if config.overlap.tp else "nothing"
-    for phase in _passes(config):
+    split, bulk = (config.overlap.tp == how for how in ("split", "bulk"))
+    for phase in _passes(config, name):
+        summed: Hiding = "split gemm" if split else "nothing"
+        if bulk and phase == "backward":
+            summed = "weight gradient"
         if not config.layout.sp:
-            yield Call("tp", AR, group, size, per, phase, source=SHOEYBI)
+            yield Call("tp", AR, group, size, per, phase, source=SHOEYBI, hides=summed)
             continue
-        for primitive in (AG, RS):
-            yield Call("tp", primitive, group, size, per, phase, source=KORTHIKANTI, hides=hides)
+        yield Call("tp", AG, group, size, per, phase, source=KORTHIKANTI, hides="split gemm" if split else "nothing")
+        yield Call("tp", RS, group, size, per, phase, source=KORTHIKANTI, hides=summed)
     if config.layout.sp:
         yield Call("tp", AG, group, size, per, "backward", source=KORTHIKANTI, hides="weight gradient")
 
@@ -145,7 +149,7 @@ def _context(config: ParallelConfig, shape: Shape) -> Calls:
     layout, at, token = config.layout, heads_of(shape, config.layout.tp), config.tokens * config.precision.activation_bytes
     group, block = layout.group("cp"), (at.k + at.v) * token
     hides: Hiding = "attention block" if config.overlap.cp else "nothing"
-    for phase in _passes(config, core=True):
+    for phase in _passes(config, "attention", core=True):
         match layout.cp_mode:
             case "ulysses":
                 for size, count in Counter((at.q, at.k, at.v, at.out)).items():
@@ -159,15 +163,19 @@ def _context(config: ParallelConfig, shape: Shape) -> Calls:
                 assert_never(layout.cp_mode)
 
 
-def copies(ep: int, top_k: int, *, deduplicated: bool) -> float:
+def copies(ep: int, top_k: int, *, deduplicated: bool, reached: float = 1.0) -> float:
     """How often a token stands in a rank's send buffer: k, or once for each rank that has any of its experts.
 
-    Of them (e-1)/e leave the rank. Deduplicated e (1 - (1 - 1/e)^k), for experts chosen evenly.
+    Of them (e-1)/e leave the rank. Deduplicated e (1 - (1 - 1/e)^k), for experts chosen evenly; ``reached``: the share of the
+    ranks that they may stand on where routing is limited to groups.
 
     >>> copies(8, 2, deduplicated=False), copies(8, 2, deduplicated=True)
     (2.0, 1.875)
     """
-    return ep * (1 - (1 - 1 / ep) ** top_k) if deduplicated else float(top_k)
+    if not deduplicated:
+        return float(top_k)
+    on = max(1.0, reached * ep)
+    return on * (1 - (1 - 1 / on) ** top_k)
 
 
 def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
@@ -175,7 +183,8 @@ def once_a_node(config: ParallelConfig, per_domain: tuple[int, ...]) -> float:
     moe, ranks, inner = config.moe, config.layout.ep, max(1, per_domain[0]) if per_domain else 1
     if moe is None or inner in (1, ranks):
         return 1.0
-    return copies(ranks // inner, moe.top_k, deduplicated=True) / copies(ranks, moe.top_k, deduplicated=True)
+    nodes, each = (copies(parts, moe.top_k, deduplicated=True, reached=moe.reached) for parts in (ranks // inner, ranks))
+    return nodes / each
 
 
 def _experts(config: ParallelConfig, routed: float) -> Calls:
@@ -185,11 +194,11 @@ def _experts(config: ParallelConfig, routed: float) -> Calls:
     """
     layout, moe = config.layout, config.moe
     assert moe is not None
-    sent = routed * copies(layout.ep, moe.top_k, deduplicated=layout.deduplicate)
+    sent = routed * copies(layout.ep, moe.top_k, deduplicated=layout.deduplicate, reached=moe.reached)
     hiding: dict[str, Hiding] = {"": "nothing", "batch": "other batch", "shared": "shared expert"}
     hides, source = hiding[config.overlap.ep], DEEPEP if layout.deduplicate else GSHARD
     back = config.precision.activation_bytes
-    for phase in _passes(config):
+    for phase in _passes(config, "experts"):
         there = back if phase == "backward" else BYTES[config.precision.dispatch]  # gradients travel in full
         if layout.ep > 1:
             group = layout.group("ep", experts=True)
@@ -325,7 +334,8 @@ def stage_calls(config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS)
     }
     found: dict[tuple[object, ...], Call] = {}
     for one in (call for row in rows for call in row(config, stage) if call.bytes > 0.5):
-        if calls := one.each * every[one.per]:
+        share = config.again.share(stage.layers) if one.phase == "again" else 1.0
+        if calls := one.each * every[one.per] * share:
             key = (one.dimension, one.primitive, one.group, one.bytes, one.per, one.phase, one.hides)
             before = found.get(key)
             each, calls = (one.each + before.each, calls + before.calls) if before else (one.each, calls)

@@ -142,13 +142,13 @@ class _ExposedTime:
 def _hiding(config: ParallelConfig, shown: _ExposedTime) -> Setups:
     layout, overlap = config.layout, config.overlap
     for name, row in RECOMPUTATIONS.items():
-        if row.core + row.layers < config.again.core + config.again.layers:
+        if row.whole and row.core + row.layers < config.again.core + config.again.layers:
             yield f"recompute {name}", {"recompute": name}, config._replace(recompute=row.name)
     if layout.tp > 1 and not layout.sp:
         values = {"layout.sp": True} | expert_width(config, layout.etp)
         yield "sequence parallelism", values, config._replace(layout=layout._replace(sp=True))
     asked = [
-        ("tp", "TP behind split GEMMs", layout.tp > 1 and layout.sp and not overlap.tp, True, ("tp",)),
+        ("tp", "TP behind split GEMMs", layout.tp > 1 and layout.sp and overlap.tp != "split", "split", ("tp",)),
         ("dp", "gradients behind the backward pass", not overlap.dp, True, _GRADIENTS),
         ("pp", "pipeline borders behind compute", not overlap.pp, True, ("pp",)),
         ("cp", "the ring behind attention", not overlap.cp and layout.cp_mode == "ring", True, ("cp",)),

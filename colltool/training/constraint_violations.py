@@ -13,7 +13,7 @@ from colltool.base.errors import ColltoolError
 from colltool.definitions.source import KeyPath
 from colltool.training.calls import stage_calls
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import ParallelConfig, cut, ends_as_layers, pipeline_stages, strides
+from colltool.training.parallel_config import ParallelConfig, cut, ends_as_layers, layers_of_stages, pipeline_stages, strides
 
 _MOST_NAMED = 12
 
@@ -147,16 +147,16 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
             yield Violation(("layout", "virtual"), what, f"virtual: at most {min(layout.stages) + 1}")
     elif ends_as_layers(config):
         return
-    elif model.layers % layout.pp and (model.layers + 2) % layout.pp == 0 and config.pipeline.ends_as_layers:
-        held = (model.layers + 2) // layout.pp
-        what = f"virtual {layout.virtual} does not divide the {held} layers of a stage, with the embedding and the head as layers"
-        yield Violation(("layout", "virtual"), what, f"virtual: {divisors(held)}; {listed}")
+    elif model.layers < layout.pp:
+        what = f"pipeline {layout.pp} is longer than the model's {model.layers} layers"
+        yield Violation(("layout", "pp"), what, f"pp: at most {model.layers}")
     elif model.layers % layout.pp:
-        ends = f"; or it and the two ends: {divisors(model.layers + 2)}" if config.pipeline.ends_as_layers else ""
-        fix = f"what divides it: {divisors(model.layers)}{ends}; {listed}"
-        yield Violation(("layout", "pp"), f"pp {layout.pp} does not divide the {model.layers} layers", fix)
+        counts = layers_of_stages(model.layers, layout.pp, folded=config.folded)
+        if min(counts) < layout.virtual - 1:
+            what = f"virtual {layout.virtual}, and a stage has {min(counts)} layers"
+            yield Violation(("layout", "virtual"), what, f"virtual: at most {min(counts) + 1}; {listed}")
     elif model.layers % chunks:
-        fix = f"virtual: {divisors(model.layers // layout.pp)}"
+        fix = f"virtual: {divisors(model.layers // layout.pp)}; {listed}"
         what = f"virtual {layout.virtual} does not divide the {model.layers // layout.pp} layers of a stage"
         yield Violation(("layout", "virtual"), what, fix)
 
@@ -196,7 +196,7 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
 
 def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
     layout, overlap, row, virtual = config.layout, config.overlap, config.pipeline, config.layout.virtual
-    if overlap.tp and not (layout.sp and layout.tp > 1):
+    if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
         what = "hiding TP under split GEMMs needs sequence parallelism"
         yield Violation(("overlap", "tp"), what, "sp: true with tp of at least 2, or overlap.tp: false")
     if overlap.ep == "shared" and not (config.moe and config.moe.shared_ffn):
@@ -256,7 +256,7 @@ def _given_times(config: ParallelConfig) -> Iterator[Violation]:
             yield Violation(("overlap", "cp"), what, "a device and a stack in place of compute, or leave overlap.cp out")
         return
     layers = config.shard.layers and config.shard.reshard
-    wanted = {"tp": overlap.tp, "cp": "cp" in asked, "ep": bool(overlap.ep), "dp": "dp" in asked and layers}
+    wanted = {"tp": "tp" in asked, "cp": "cp" in asked, "ep": bool(overlap.ep), "dp": "dp" in asked and layers}
     for name in (name for name, there in wanted.items() if there):
         what = f"{name} hides under single layers, but compute gives times of a whole step"
         fix = f"compute: {{forward_per_layer: ..., backward_per_layer: ...}}, or leave overlap.{name} out"

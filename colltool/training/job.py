@@ -21,10 +21,10 @@ from colltool.definitions.source import KeyPath
 from colltool.fabric.load import find_file
 from colltool.training.calls import tensor_buckets
 from colltool.training.constraint_violations import Violation, constraint_violations, invalid_overlaps
-from colltool.training.files import Schedule
+from colltool.training.files import Schedule, TensorOverlap
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
 from colltool.training.files.presets import preset_folder, preset_names, read_device, read_model, read_stack, stem_of
-from colltool.training.model import TransformerModel, accelerator_of, stack_of, transformer_of
+from colltool.training.model import Stack, TransformerModel, accelerator_of, stack_of, transformer_of
 from colltool.training.parallel_config import (
     Compression,
     GivenTimes,
@@ -240,15 +240,24 @@ def draft(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelCon
         micro_batch=batch.micro if batch else 1,
         shard=shard_of(file.shard, layout, file.precision.grads),
         schedule=schedule,
-        recompute=file.recompute,
+        **recomputed(file),
         precision=Precision(*(getattr(file.precision, name) for name in Precision._fields)),
         device=device,
         stack=stack,
-        overlap=overlap_of(file.overlap, layout, schedule, 0.0 if stack is None else stack.slowed),
+        overlap=overlap_of(file.overlap, layout, schedule, stack),
         compression=compression,
         compute=times,
         slower=file.slower or 1.0,
     )
+
+
+def recomputed(file: JobFile) -> dict[str, Any]:
+    """What a job recomputes, as fields of a configuration."""
+    if isinstance(said := file.recompute, str):
+        return {"recompute": said}
+    if said.layers is not None:
+        return {"recompute": "layers", "again_layers": said.layers}
+    return {"recompute": "modules", "again_modules": said.modules}
 
 
 def lacking(reading: Reading[JobFile], file: JobFile) -> bool:
@@ -292,13 +301,16 @@ def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
     return Shard(file.mode, file.group or 0, gathers, reshard, file.bucket, file.grad_bytes or (4 if grads == "fp32" else 2))
 
 
-def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: Schedule, slowed: float) -> Overlap:
-    """By default ep hides as the schedule does, and sm_share is ``slowed``; ``asked`` are the keys that a file itself sets."""
+def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None) -> Overlap:
+    """By default ep hides as the schedule does, tp and ``sm_share`` as in the stack; ``asked`` are the keys that a file itself sets."""
     hides_experts = SCHEDULES[schedule].hides_experts and layout.ep > 1
-    asked = tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) is True)
+    asked = tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) in (True, "bulk"))
+    slowed = stack.slowed if stack is not None else 0.0
+    usual: TensorOverlap = stack.tensor_overlap if stack is not None else "none"
+    hiding: dict[bool | str | None, TensorOverlap] = {True: "split", False: "none", "bulk": "bulk"}
     return Overlap(
         dp=file.dp is not False,
-        tp=file.tp is True,
+        tp=hiding.get(file.tp, usual),
         pp=file.pp is not False,
         ep={True: "batch", False: "", "shared": "shared", None: "batch" if hides_experts else ""}[file.ep],
         cp=file.cp is not False,

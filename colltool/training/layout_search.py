@@ -13,7 +13,7 @@ from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
-from colltool.training.files import Recompute, Schedule, ShardMode, written
+from colltool.training.files import Recomputed, Schedule, ShardMode, written
 from colltool.training.job import Job
 from colltool.training.job_results import on_fabric, refuse_impossible_step
 from colltool.training.memory import memory
@@ -43,7 +43,7 @@ class LayoutChoice(NamedTuple):
     dp: int
     micro: int
     shard: ShardMode
-    recompute: Recompute
+    recompute: Recomputed
     schedule: Schedule
 
     @property

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.training.constraint_violations import constraint_violations
 from colltool.training.model import Shape
-from colltool.training.operations import SCORE_BYTES, cut_of, layer_operations
+from colltool.training.operations import SCORE_BYTES, Operation, cut_of, heads_of, layer_operations
 from colltool.training.parallel_config import (
     ParallelConfig,
     PipelineStage,
@@ -68,7 +68,8 @@ def stage_parts(config: ParallelConfig, stage: PipelineStage) -> Iterator[Memory
         yield MemoryPart(stage.number, "gathered layers", gathered_bytes(config, stage))
     if shape is not None:
         counts = ((False, stage.dense_layers), (True, stage.moe_layers))
-        each = [(count, *layer_activations(config, shape, experts=kind)) for kind, count in counts if count]
+        share = config.again.share(stage.layers)
+        each = [(count, *layer_activations(config, shape, experts=kind, share=share)) for kind, count in counts if count]
         kept = micro_batches_kept(config, stage)
         yield MemoryPart(stage.number, "activations", sum(count * stored for count, stored, _ in each) * kept)
         if config.again.layers and each:
@@ -79,19 +80,43 @@ def stage_parts(config: ParallelConfig, stage: PipelineStage) -> Iterator[Memory
         yield MemoryPart(stage.number, "runtime", config.stack.runtime_bytes)
 
 
-def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool) -> tuple[float, float]:
+def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool, share: float = 1.0) -> tuple[float, float]:
     """Bytes of one layer and micro-batch: kept for its backward pass, and at most while it computes.
 
-    Full recomputation keeps only a layer's input, 2 s b h, a t-th of it with sequence parallelism. Selective recomputation and
-    fused attention keep all but the scores.
+    Full recomputation keeps only a layer's input, 2 s b h, a t-th of it with sequence parallelism; of a ``share`` of the layers.
+    Selective recomputation and fused attention keep all but the scores, modules all but what they keep themselves.
     """
     cut, flash = cut_of(config), config.stack is None or config.stack.flash
     read = layer_operations(shape, cut, experts=experts)
     whole = sum(one.stored for one in read)
     scores = 0.0 if flash else SCORE_BYTES * sum(one.scores for one in read)
     if config.again.layers:
-        return cut.width * cut.outside * shape.hidden, whole + scores
+        return share * cut.width * cut.outside * shape.hidden + (1 - share) * (whole + scores), whole + scores
+    whole -= spared(config, shape, read)
     return whole + (0.0 if config.again.core else scores), whole + scores
+
+
+def spared(config: ParallelConfig, shape: Shape, read: Sequence[Operation]) -> float:
+    """Bytes that modules do not keep as they run again.
+
+    A norm keeps two of its four parts, its output is computed again; an activation function one of the parts of its FFN; what
+    comes out of latent attention's bottlenecks is computed from them.
+    """
+    modules, found = config.again.modules, 0.0
+    for one in read:
+        if config.again.operation(one.name):
+            found += one.stored
+        elif one.name == "norms" and "layernorm" in modules:
+            found += one.stored / 2
+        elif one.name in ("experts", "shared expert") and "moe_act" in modules:
+            found += one.stored / (
+                shape.matrices + (2 * shape.hidden / shape.moe.ffn if one.name == "experts" and shape.moe else 0)
+            )
+        elif one.name == "attention" and "mla_up_proj" in modules and shape.mla is not None:
+            cut = cut_of(config)
+            at = heads_of(shape, cut.tp)
+            found += cut.tokens * cut.width * (at.q + at.k + at.v)
+    return found
 
 
 def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from colltool.training.model import EIGHT_BITS, Gemm, Roofline, Shape, TransformerModel, core_s, gemm_s, moved_s
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, stage_parameters
+from colltool.training.model import BLOCK, EIGHT_BITS, TILE, Gemm, Roofline, Shape, TransformerModel, core_s, gemm_s, moved_s
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages, stage_parameters
 from colltool.training.strategies import Recomputation
 
 PERMUTE_MOVES = 6  # of a token and expert: sorted in, sorted out, weighted and summed, each read and written
 SCORE_BYTES = 5.0  # kept of a score without flash: softmax and dropout in 16 bits, the mask in 8 (arXiv:2205.05198)
 FLASH_BACKWARD = 2.5  # of flash attention's forward operations (arXiv:2205.14135: scores are computed again)
 LOGIT_MOVES = 12  # bytes of a logit that the loss moves each way: fp32 read, shifted, summed
+ELEMENTWISE_OF = {"attention": 0.2, "mlp": 0.4, "moe": 0.4, "moe_act": 0.3, "shared_experts": 0.2, "layernorm": 0.3}
+# of the elementwise moves of a layer, a module's: activation functions stand in regions, norms and residuals outside
 SCORE_MOVES = 5  # reads and writes of a score forward, without flash: scale, mask, softmax, dropout and its mask
 
 
@@ -69,6 +71,7 @@ class Operation(NamedTuple):
     core: float = 0.0  # FLOPs of attention scores and their sum over values
     causal: float = 0.0  # the same under a causal mask, less in windows
     scores: float = 0.0  # how many
+    keys: float = 1.0  # that a query meets
     moved: float = 0.0  # elements moved by elementwise kernels, besides those of norms
     stored: float = 0.0  # bytes kept for the backward pass, without scores
     region: bool = False  # of tensor parallelism: summed where it ends
@@ -124,6 +127,7 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
         core=each * cut.sequence,
         causal=each * shape.keys(cut.sequence),
         scores=tokens * cut.sequence * shape.heads / cut.tp,
+        keys=cut.sequence,
         stored=tokens * cut.width * (at.latent + at.q + at.k + at.v + at.out),
         region=True,
     )
@@ -140,14 +144,18 @@ def head_flops(shape: Shape, tokens: float) -> float:
     return 2.0 * tokens * shape.hidden * shape.vocab
 
 
+def even(shape: Shape) -> Shape:
+    """With experts loaded evenly."""
+    return shape._replace(moe=shape.moe._replace(imbalance=1.0)) if shape.moe else shape
+
+
 def forward_flops(model: TransformerModel, tokens: float, sequence: int, *, halved: bool = True) -> float:
     """Forward FLOPs of the whole model, with experts loaded evenly."""
     shape = model.shape
     assert shape is not None
-    even = shape._replace(moe=shape.moe._replace(imbalance=1.0)) if shape.moe else shape
     total = head_flops(shape, tokens)
     for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
-        read = layer_operations(even, LayerCut(tokens, sequence), experts=experts) if layers else ()
+        read = layer_operations(even(shape), LayerCut(tokens, sequence), experts=experts) if layers else ()
         total += layers * sum(one.flops + (0.0 if halved else one.core - one.causal) for one in read)
     return total
 
@@ -162,7 +170,7 @@ def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
 
 
 def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
-    """With recomputation: of all layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), or of attention's core.
+    """With recomputation: of layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), of attention's core, or of modules.
 
     The head is never recomputed: 96 B s L h^2 (1 + s/6h + V/16Lh) has 3 of its forward passes.
     """
@@ -171,10 +179,15 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     assert shape is not None
     tokens, again = float(config.global_batch * config.sequence), 0.0
     if config.again.layers:
-        again = forward_flops(model, tokens, config.sequence, halved=halved) - head_flops(shape, tokens)
-    elif config.again.core:
-        core = _attention(shape, LayerCut(tokens, config.sequence))
-        again = model.layers * (core.causal if halved else core.core)
+        stages = pipeline_stages(config)
+        share = sum(stage.layers * config.again.share(stage.layers) for stage in stages) / model.layers
+        again = share * (forward_flops(model, tokens, config.sequence, halved=halved) - head_flops(shape, tokens))
+        return model_flops(config, halved=halved) + again
+    for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
+        read = layer_operations(even(shape), LayerCut(tokens, config.sequence), experts=experts) if layers else ()
+        for one in read:
+            core = (one.causal if halved else one.core) if config.again.core else 0.0
+            again += layers * (core + (sum(gemm.flops for gemm in one.gemms) if config.again.operation(one.name) else 0.0))
     return model_flops(config, halved=halved) + again
 
 
@@ -218,6 +231,10 @@ class LayerTimes(NamedTuple):
     def times(self, factor: float) -> LayerTimes:
         return LayerTimes(*(part.times(factor) for part in self))
 
+    def again(self, share: float) -> LayerTimes:
+        """The mean layer, where a share of the layers is computed again."""
+        return self if share == 1 else LayerTimes(*(part._replace(again_s=share * part.again_s) for part in self))
+
 
 class StageTimes(NamedTuple):
     """One stage and micro-batch; times given for a whole step have no layers."""
@@ -231,16 +248,17 @@ class StageTimes(NamedTuple):
 
 def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
     dense = moe = None
+    share = config.again.share(stage.layers)
     if (given := config.compute) is not None:
         once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
         if given.per_layer:
-            again = Times(again_s=given.forward_s) if config.again.layers else Times()
+            again = Times(again_s=share * given.forward_s) if config.again.layers else Times()
             dense = LayerTimes(once.plus(again), Times(), Times())
             moe = dense if stage.moe_layers else None
         ends, total = Times(), dense.all.times(stage.layers) if dense else once.times(1 / config.micro_batches)
     else:
-        dense = layer_times(config, experts=False) if stage.dense_layers else None
-        moe = layer_times(config, experts=True) if stage.moe_layers else None
+        dense = layer_times(config, experts=False).again(share) if stage.dense_layers else None
+        moe = layer_times(config, experts=True).again(share) if stage.moe_layers else None
         ends = total = _ends(config, stage)
         for one, layers in ((dense, stage.dense_layers), (moe, stage.moe_layers)):
             total = total.plus(one.all.times(layers)) if one else total
@@ -284,12 +302,26 @@ def _layer(shape: Shape, cut: LayerCut, roofline: Roofline, again: Recomputation
     parts = [gemms, core, Times(moved, stack.backward_elementwise * moved), Times()]
     for one in (one for one in read if one.name == "experts"):
         permuted = moved_s(one.moved * cut.width, roofline)
-        parts[3] = _through(one.gemms, roofline).plus(Times(permuted, stack.backward_elementwise * permuted))
+        waited = Times(permuted + stack.routing_s, stack.backward_elementwise * permuted + 2 * stack.routing_s)
+        parts[3] = _through(one.gemms, roofline).plus(waited)
+    return LayerTimes(*_with_again(parts, read, roofline, again))
+
+
+def _with_again(parts: list[Times], read: Sequence[Operation], roofline: Roofline, again: Recomputation) -> list[Times]:
+    """GEMMs, core, elementwise and experts with what the backward pass computes again."""
     if again.layers:
-        parts = [part._replace(again_s=part.forward_s) for part in parts]
-    elif again.core:
-        parts[1] = core._replace(again_s=core.forward_s)
-    return LayerTimes(*parts)
+        return [part._replace(again_s=part.forward_s) for part in parts]
+    gemms, core, moved, experts = parts
+    named = [gemm for one in read if one.name != "experts" and again.operation(one.name) for gemm in one.gemms]
+    if "mla_up_proj" in again.modules and not again.operation("attention"):
+        named += next(one.gemms for one in read if one.scores)[1:3]
+    share = sum(ELEMENTWISE_OF.get(module, 0.0) for module in again.modules)
+    return [
+        gemms._replace(again_s=sum(gemm_s(gemm, roofline) for gemm in named)),
+        core._replace(again_s=core.forward_s if again.core else 0.0),
+        moved._replace(again_s=min(1.0, share) * moved.forward_s),
+        experts._replace(again_s=experts.forward_s if again.operation("experts") else 0.0),
+    ]
 
 
 def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
@@ -301,8 +333,10 @@ def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
 def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
     """Fused, only the causal half; else all scores, written out and passed over by elementwise kernels."""
     if roofline.stack.flash:
-        return Times(core_s(attention.causal, roofline), core_s(FLASH_BACKWARD * attention.causal, roofline))
-    forward, scores = core_s(attention.core, roofline), moved_s(SCORE_MOVES * attention.scores * width, roofline)
+        blocks = attention.scores / attention.keys / BLOCK
+        return Times(*(core_s(times * attention.causal, blocks, roofline) for times in (1.0, FLASH_BACKWARD)))
+    blocks = attention.scores / TILE  # GEMMs over all keys
+    forward, scores = core_s(attention.core, blocks, roofline), moved_s(SCORE_MOVES * attention.scores * width, roofline)
     return Times(forward + scores, 2 * forward + roofline.stack.backward_elementwise * scores)
 
 

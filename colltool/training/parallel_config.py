@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from colltool.training.files import BYTES, ContextMode, Recompute, Schedule, ShardMode
+from colltool.training.files import BYTES, ContextMode, Module, Recomputed, Schedule, ShardMode, TensorOverlap
 from colltool.training.model import Accelerator, Moe, Shape, Stack, TransformerModel, ends_of, layer_parameters
 from colltool.training.strategies import RECOMPUTATIONS, SCHEDULES, SHARDINGS, PipelineSchedule, Recomputation, Sharding
 
@@ -149,7 +149,7 @@ class Precision(NamedTuple):
 
 class Overlap(NamedTuple):
     dp: bool = True
-    tp: bool = False
+    tp: TensorOverlap = "none"
     pp: bool = True
     ep: str = ""  # or "batch", "shared"
     cp: bool = True
@@ -184,7 +184,9 @@ class ParallelConfig(NamedTuple):
     micro_batch: int = 1
     shard: Shard = Shard()
     schedule: Schedule = "1f1b"
-    recompute: Recompute = "none"
+    recompute: Recomputed = "none"
+    again_layers: int = 0  # of a stage, where recompute is "layers"
+    again_modules: tuple[Module, ...] = ()  # where it is "modules"
     precision: Precision = Precision()
     device: Accelerator | None = None
     stack: Stack | None = None
@@ -212,7 +214,13 @@ class ParallelConfig(NamedTuple):
 
     @property
     def again(self) -> Recomputation:
-        return RECOMPUTATIONS[self.recompute]
+        row = RECOMPUTATIONS[self.recompute]
+        if row.whole:
+            return row
+        if self.recompute == "layers":
+            return row._replace(most=self.again_layers)
+        core = any(one in self.again_modules for one in ("core_attn", "attention"))
+        return row._replace(core=core, modules=self.again_modules)
 
     @property
     def folded(self) -> bool:
@@ -265,6 +273,19 @@ def ends_as_layers(config: ParallelConfig) -> bool:
     return model.layers % chunks > 0 and (model.layers + 2) % chunks == 0 and model.layers + 2 > layout.pp
 
 
+def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple[int, ...]:
+    """Layers of each stage, as even as they come: the stages with the embedding and the head get the odd ones last.
+
+    >>> layers_of_stages(61, 4), layers_of_stages(126, 8)
+    ((15, 16, 15, 15), (15, 16, 16, 16, 16, 16, 16, 15))
+    """
+    each, odd = divmod(layers, stages)
+    last = [0] if folded else [0, stages - 1]
+    order = [*(stage for stage in range(stages) if stage not in last), *last]
+    longer = set(order[:odd])
+    return tuple(each + (stage in longer) for stage in range(stages))
+
+
 def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     """Dense layers come first; with virtual stages a stage holds every p-th chunk of the model."""
     model, p, v, folded = config.model, config.layout.pp, config.chunks, config.folded
@@ -274,7 +295,7 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
         held[0][0] -= 1
         held[-1][-1] -= 1
     else:
-        counts = config.layout.stages or (model.layers // p,) * p
+        counts = config.layout.stages or layers_of_stages(model.layers, p, folded=folded)
         held = [[count // v + (chunk < count % v) for chunk in range(v)] for count in counts]
     dense, left = [0] * p, model.dense_layers
     for chunk in range(v):

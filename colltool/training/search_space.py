@@ -24,7 +24,7 @@ MODES = tuple(row.name for row in SHARDINGS.values() if not row.grouped)  # othe
 WORDS: dict[str, dict[str, Any]] = {
     "sp": {"true": True, "false": False},
     "shard": {mode: mode for mode in SHARDINGS},
-    "recompute": {word: word for word in RECOMPUTATIONS},
+    "recompute": {row.name: row.name for row in RECOMPUTATIONS.values() if row.whole},
 }
 NAMES = ("tp", "sp", "cp", "ep", "etp", "pp", "virtual", "micro", "shard", "recompute")
 
@@ -108,7 +108,7 @@ class Space:
         file = job.file.shard
         self._shards = {mode: _shard_file(file, mode) for mode in ([kept.shard] if kept.shard else (*MODES, file.mode))}
         saves = job.draft.stack is not None and not job.draft.stack.flash
-        every = [row.name for row in RECOMPUTATIONS.values() if row.layers or not row.core or saves]
+        every = [row.name for row in RECOMPUTATIONS.values() if row.whole and (row.layers or not row.core or saves)]
         self._passes = [kept.recompute] if kept.recompute else every
 
     def sizes(self) -> list[Sizes]:
@@ -226,11 +226,11 @@ def _shard_file(file: ShardFile, mode: str) -> ShardFile:
 
 def possible_overlap(file: OverlapFile, config: ParallelConfig) -> tuple[Overlap, tuple[str, ...]]:
     """What hides in a layout, and the keys that the file would have to leave out there."""
-    slowed, layout = config.stack.slowed if config.stack is not None else 0.0, config.layout
+    layout = config.layout
     left: tuple[str, ...] = ()
     while True:
-        overlap = overlap_of(file, layout, config.schedule, slowed)
-        idle = ["tp"] if overlap.tp and not (layout.sp and layout.tp > 1) else []
+        overlap = overlap_of(file, layout, config.schedule, config.stack)
+        idle = ["tp"] if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1) else []
         idle += ["ep"] if overlap.ep and layout.ep == 1 else []
         wrong = invalid_overlaps(config._replace(overlap=overlap))
         idle += [str(one.path[1]) for one in wrong if one.path[0] == "overlap"]

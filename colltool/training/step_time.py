@@ -290,6 +290,9 @@ def assumptions(job: Job, fabric: Fabric, costs: CollectiveCostCache, step: Trai
         yield f"computes on {device.name}, {fabric.name}'s device"
     elif device is not None and fabric.device is None and job.device_from == "default":
         yield f"computes on {device.name}, the job's: {fabric.name} names no device"
+    if (moe := step.config.moe) is not None and not moe.imbalance_said:
+        even = given("job_overrides", ["model.moe.imbalance=1"])
+        yield said(f"the busiest rank of experts is taken at {moe.imbalance:g} times the mean; forced even: {even}")
     for one in job.draft.model.left_out if job.draft.model is not None else ():
         yield f"not counted: {one}"
     yield from _step_assumptions(costs, step, energy=job.energy)

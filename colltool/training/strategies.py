@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
-from colltool.training.files import Recompute, Schedule, ShardMode
+from colltool.training.files import Module, Recomputed, Schedule, ShardMode
 
 if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
@@ -49,19 +49,47 @@ SHARDINGS = rows_for(
 
 
 class Recomputation(NamedTuple):
-    """What the backward pass recomputes: ``layers`` from their inputs, or attention's ``core`` alone."""
+    """What the backward pass recomputes: ``layers`` from their inputs, attention's ``core`` alone, or ``modules`` of a layer.
 
-    name: Recompute
+    ``most``: so many layers of a stage, 0: all of them.
+    """
+
+    name: Recomputed
     core: bool
     layers: bool
+    most: int = 0
+    modules: tuple[Module, ...] = ()
 
+    @property
+    def whole(self) -> bool:
+        """Whether a word alone says it."""
+        return self.name not in ("layers", "modules")
+
+    def share(self, layers: int) -> float:
+        """Of a stage's layers."""
+        return min(1.0, self.most / layers) if self.most and layers else 1.0
+
+    def operation(self, name: str) -> bool:
+        """Whether an operation of a layer runs again as a whole."""
+        return self.layers or any(name in OPERATIONS_OF.get(module, ()) for module in self.modules)
+
+
+OPERATIONS_OF = {
+    "attention": ("attention",),
+    "mlp": ("ffn",),
+    "moe": ("router", "experts", "shared expert"),
+    "shared_experts": ("shared expert",),
+}
+# of modules; the others are parts of operations
 
 RECOMPUTATIONS = rows_for(
-    Recompute,
+    Recomputed,
     [
         Recomputation("none", core=False, layers=False),
         Recomputation("selective", core=True, layers=False),
         Recomputation("full", core=True, layers=True),
+        Recomputation("layers", core=True, layers=True),
+        Recomputation("modules", core=False, layers=False),
     ],
 )
 

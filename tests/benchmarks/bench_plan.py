@@ -59,14 +59,26 @@ MACHINES: dict[str, tuple[str, Any]] = {
     "GB200": ("nvl72", "gb200"),
     "GB300": ("nvl72", "gb300"),
     "MI300X": ("mi300x", "mi300x"),
+    "TPU v5e": ("tpu-v5e", "tpu-v5e"),
+    "TPU v5p": ("tpu-v5p", "tpu-v5p"),
+    "TPU v6e": ("tpu-v6e", "tpu-v6e"),
 }
 """The fabric and the device of a platform; the NICs are the platform's usual ones."""
 
 OLD = ("korthikanti", "vtrain-multi", "narayanan")  # Megatron-LM before flash attention
-STACKS = dict.fromkeys(OLD, "megatron-2021") | {"mosaic": "fsdp", "torchtitan": "fsdp"}
+STACKS = dict.fromkeys(OLD, "megatron-2021") | {
+    "mosaic": "fsdp",
+    "torchtitan": "fsdp",
+    "maxtext-v5e": "jax",
+    "tpu-trillium": "jax",
+}
 RACK = 64  # of an NVL72 as jobs use it
 LARGEST, LEAVES = 128, 160  # nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
 DEEPSEEK = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128}
+RECOMPUTED: dict[str, Any] = {word: word for word in ("selective", "full")}
+RECOMPUTED |= dict.fromkeys(
+    ("custom", "qkv_proj_offloaded"), {"modules": ["core_attn", "mlp"]}
+)  # MaxText keeps q, k and v on the host
 SERIES = ("source", "model", "layers", "seq", "mbs", "tp", "pp", "vpp", "cp", "ep", "zero", "recompute", "precision", "device")
 
 
@@ -93,27 +105,36 @@ def whole(row: Row, key: str, default: int = 1) -> int:
 
 
 def stack_of(row: Row) -> str:
+    if row["run"].endswith(("maxtext", "paxml")):
+        return "jax"
     return STACKS.get(row["source"], "megatron")
 
 
 @cache
 def fused_loss() -> dict[str, Any]:
     """The fsdp stack of llm-foundry: its loss is flash-attention's kernel, which writes the gradient over the logits."""
-    text = (Path(colltool.__file__).parent / "workload" / "data" / "stacks" / "fsdp.yaml").read_text(encoding="utf-8")
+    text = (Path(colltool.__file__).parent / "training" / "data" / "stacks" / "fsdp.yaml").read_text(encoding="utf-8")
     return {key: value for key, value in yaml.safe_load(text).items() if key != "source"} | {"loss_bytes": 1}
 
 
 def rows(path: Path | str = RUNS, source: str = "") -> list[Row]:
     """The runs of a table, on machines that have a shipped fabric."""
     with open(path, newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if source in row["source"] and row["device"] in MACHINES]
+        return [
+            row
+            for row in csv.DictReader(file)
+            if source in row["source"]
+            and row["device"] in MACHINES
+            and row["layers"]
+            and not row["model"].startswith("nemotron-h")
+        ]  # of Mamba layers
 
 
 def model_of(row: Row) -> dict[str, Any]:
     model: dict[str, Any] = {
         key: whole(row, key) for key in ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
     }
-    model |= {"gated": row["gated"] == "1", "tied": row["tied"] == "1"}
+    model |= {"ffn": model["ffn"] or whole(row, "moe_ffn"), "gated": row["gated"] == "1", "tied": row["tied"] == "1"}
     if whole(row, "experts", 0):
         named = {
             "experts": "experts",
@@ -123,18 +144,24 @@ def model_of(row: Row) -> dict[str, Any]:
             "dense_layers": "dense_layers",
         }
         model["moe"] = {key: whole(row, column, 0) for column, key in named.items()}
+        model["moe"] |= {"imbalance": 1} if forced_even(row) else {}
     if row.get("attn") == "mla":
         model["mla"] = DEEPSEEK
         del model["head_dim"], model["kv_heads"]
     return model
 
 
+def forced_even(row: Row) -> bool:
+    """Whether tokens were dealt out evenly, by the router's test mode or a capacity of 1."""
+    return bool(row.get("balanced")) or row["source"] == "simumax-b200" or "capacity factor 1.0" in row["note"]
+
+
 def layout_of(row: Row) -> dict[str, Any]:
     tp = whole(row, "tp")
     layout: dict[str, Any] = {key: whole(row, key) for key in ("cp", "pp", "ep", "dp")}
     layout |= {"tp": tp, "sp": row.get("sp") == "1" and tp > 1, "virtual": whole(row, "vpp")}
-    if row.get("etp"):
-        layout["etp"] = whole(row, "etp")
+    if row.get("etp") or "ETP 4" in row["note"]:
+        layout["etp"] = whole(row, "etp", 4)
     layout["deduplicate"] = bool(row.get("deepep"))
     if row.get("stages"):
         layout["stages"] = [int(count) for count in row["stages"].split()]
@@ -146,6 +173,7 @@ def job_of(row: Row) -> dict[str, Any]:
     fsdp = row["zero"].startswith("fsdp")
     mode = "fsdp" if fsdp else "zero1" if row["zero"].startswith("zero1") else "ddp"
     halves = row["source"] not in ("korthikanti", "narayanan", "torchtitan")  # the others sum gradients in 16 bits
+    plain = row["source"] in (*OLD, "simumax-b200")  # with overlap off
     new, dense = stack == "megatron" and not fsdp, not whole(row, "experts", 0)
     return {
         "model": model_of(row),
@@ -153,11 +181,12 @@ def job_of(row: Row) -> dict[str, Any]:
         "batch": {"global": whole(row, "gbs"), "micro": whole(row, "mbs")},
         "layout": layout_of(row),
         "shard": {"mode": mode} | ({"grad_bytes": 2} if halves else {}),
-        "recompute": row["recompute"] if row["recompute"] in ("none", "selective", "full") else "none",
+        "recompute": RECOMPUTED.get(row["recompute"], "none"),
         "precision": {"compute": "fp8" if "fp8" in named else "fp16" if named == "fp16" else "bf16"},
         "device": MACHINES[row["device"]][1],
         "stack": fused_loss() if row["source"] == "mosaic" else stack,
-        "overlap": {"dp": row["source"] not in OLD, "tp": new and dense and row.get("sp") == "1"}
+        "overlap": {"dp": None if whole(row, "dp") > 1 and not plain else False}
+        | ({"tp": "bulk" if plain else True} if new and dense and row.get("sp") == "1" else {})
         | ({"ep": True} if row.get("ep_hides") == "batch" else {}),
     }
 
@@ -169,6 +198,8 @@ def fabric_of(row: Row) -> Any:
 @cache
 def fabric(name: str, ranks: int, rate: str) -> Any:
     """A shipped fabric for so many ranks, with NICs of another rate where the run had them."""
+    if name.startswith("tpu"):
+        return colltool.load_fabric(name)
     nodes, outer = max(2, -(-ranks // (RACK if name == "nvl72" else 8))), "roce" if name == "hgx-h200" else "ib"
     changes = [f"{outer}.size={nodes}"]
     changes += [f"{outer}.levels.spine.group={-(-nodes // LEAVES) * LEAVES}"] if nodes > LARGEST else []
@@ -184,7 +215,9 @@ def judge(row: Row) -> Judged:
     """
     setup, real = colltool.load_job(job_of(row)).setup(whole(row, "devices")), float(row["t_step_s"])
     step, kept = step_time(setup, CollectiveCostCache(fabric_of(row))), memory(setup)
-    off = kept.bytes / (float(row["mem_GB"]) * 1e9) - 1 if row.get("mem_GB") else None
+    printed = row.get("mem_GB", "").split()
+    unit = 2**30 if "GiB" in printed else 1e9
+    off = kept.bytes / (float(printed[0]) * unit) - 1 if printed else None
     return Judged(row, step.step_s, bool(kept.fits), step.step_s / real - 1, step.control_s / real - 1, off)
 
 

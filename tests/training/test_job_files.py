@@ -85,7 +85,7 @@ def test_everything_that_a_job_may_say() -> None:
     assert run.shard == Shard("hsdp", 8, 1, False, 25e6, 2), "under a pipeline what is gathered stays"
     assert run.precision == Precision("fp8", "bf16", "bf16", "fp8")
     assert run.overlap == Overlap(
-        dp=True, tp=True, pp=False, ep="shared", cp=False, asked=("tp", "dp", "sm_share"), overhead_s=5e-6, sm_share=0.1
+        dp=True, tp="split", pp=False, ep="shared", cp=False, asked=("tp", "dp", "sm_share"), overhead_s=5e-6, sm_share=0.1
     )
     assert run.compression == Compression("dp", "int8", block=128, overhead_s=2e-3, extra_steps=0.1)
     assert run.device is not None
@@ -177,21 +177,15 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         None,
         "tp 32 neither divides 24 kv heads",
     ),
-    "layers": ({"layout.pp": 3}, None, "pp 3 does not divide the 80 layers | what divides it: 1, 2, 4, 5, 8, 10,"),
-    "layers and the ends": (
-        {"layout.pp": 3},
+    "more stages than layers": (
+        {"layout.pp": 81},
         None,
-        "or it and the two ends: 1, 2, 41, 82; or list the layers of each stage",
+        "pipeline 81 is longer than the model's 80 layers | pp: at most 80",
     ),
-    "virtual stages and the ends": (
-        {"model": "llama3-405b", "layout": {"pp": 8, "virtual": 3}},
+    "chunks of uneven stages": (
+        {"model": "llama3-405b", "layout": {"pp": 8, "virtual": 17}},
         None,
-        "virtual 3 does not divide the 16 layers of a stage, with the embedding and the head as layers | virtual: 1, 2, 4, 8",
-    ),
-    "the ends of a folded pipeline": (
-        {"model": "llama3-405b", "layout": {"pp": 8}, "schedule": "zbv"},
-        None,
-        "pp 8 does not divide the 126 layers | what divides it: 1, 2, 3, 6,",
+        "virtual 17, and a stage has 15 layers | virtual: at most 16; or list the layers of each stage",
     ),
     "virtual stages": (
         {"layout.virtual": 3},
@@ -304,7 +298,7 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         "a replica has only one a step | batch.global: 32",
     ),
     "multiprocessors that nothing takes": (
-        {"layout": {"tp": 8, "dp": 16}, "overlap": {"dp": False, "sm_share": 0.1}},
+        {"layout": {"tp": 8, "dp": 16}, "overlap": {"dp": False, "tp": False, "sm_share": 0.1}},
         None,
         "sm_share slows compute while communication runs beside it, and none does here | leave sm_share out",
     ),

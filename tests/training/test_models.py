@@ -138,7 +138,7 @@ DEEPSEEK = {
     "kv_lora_rank": 512, "moe_intermediate_size": 2048, "n_routed_experts": 256, "n_shared_experts": 1,
     "num_attention_heads": 128, "num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 128,
     "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 129280,
-    "tie_word_embeddings": False, "rope_scaling": {"factor": 40, "type": "yarn"},
+    "tie_word_embeddings": False, "rope_scaling": {"factor": 40, "type": "yarn"}, "n_group": 8, "topk_group": 4,
 }  # fmt: skip
 QWEN_MOE = {
     "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768, "head_dim": 128,

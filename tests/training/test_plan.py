@@ -104,6 +104,7 @@ def test_a_step_by_hand() -> None:
     job = colltool.load_job({
         "model": {"layers": 2, "hidden": 4096, "heads": 32, "ffn": 16384, "vocab": 32000, "tied": True}, "sequence": 1024,
         "batch": {"global": 4}, "layout": {"tp": 8, "dp": 1}, "device": "h100", "stack": "megatron",
+        "overlap": {"tp": False},
     })  # fmt: skip
     fabric = colltool.load_fabric(star(8, "1us", "400GB/s"))
     found = colltool.plan(job, fabric)

@@ -62,9 +62,13 @@ def test_sequence_parallelism_gathers_and_scatters() -> None:
         (AG, "forward", "nothing"): 64,
         (RS, "forward", "nothing"): 64,
         (AG, "backward", "nothing"): 64,
-        (RS, "backward", "nothing"): 64,
+        (RS, "backward", "weight gradient"): 64,
         (AG, "backward", "weight gradient"): 64,
     }
+    plain = sent(setup(4, layout={"tp": 4}, batch=4, overlap={"tp": False}), "tp")
+    assert {call.hides for call in plain} == {"nothing"}
+    bulk = sent(setup(4, layout={"tp": 4}, batch=4), "tp")
+    assert [call.hides for call in bulk if call.phase == "backward"] == ["weight gradient"] * 2
 
 
 def test_both_send_the_same_bytes_forward() -> None:

@@ -14,7 +14,7 @@ from colltool.training.memory import memory
 from colltool.training.strategies import SCHEDULES, Pass, pipeline_s
 
 
-@pytest.mark.parametrize("names", ["Schedule", "ShardMode", "Recompute"])
+@pytest.mark.parametrize("names", ["Schedule", "ShardMode", "Recomputed"])
 def test_a_name_of_the_schema_alone_fails_at_import(names: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, names, Literal[(*get_args(getattr(schema, names)), "wave")])
     source = Path(strategies.__file__).read_text(encoding="utf-8")

@@ -28,7 +28,10 @@ Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"]
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"]
 ShardMode = Literal["ddp", "zero1", "zero2", "fsdp", "hsdp"]
 Recompute = Literal["none", "selective", "full"]
+Recomputed = Literal[Recompute, "layers", "modules"]
+Module = Literal["core_attn", "attention", "mlp", "moe", "shared_experts", "moe_act", "layernorm", "mla_up_proj"]
 ContextMode = Literal["ring", "all-gather", "ulysses"]
+TensorOverlap = Literal["none", "bulk", "split"]  # what of tensor parallelism hides: under weight gradients, in split GEMMs
 BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}  # of an element
 
 
@@ -98,17 +101,26 @@ _MLA = Accepted("a mapping such as {q_rank: 1536, kv_rank: 512, nope: 128, rope:
 
 
 class MoeFile(Part):
-    """Experts: ``ffn`` the width of one, ``shared_ffn`` of what every token passes, ``dense_layers`` the first ones without."""
+    """Experts: ``ffn`` the width of one, ``shared_ffn`` of what every token passes, ``dense_layers`` the first ones without.
+
+    ``imbalance``: the busiest rank's load over the mean, 1 where routing is forced even. ``groups`` of experts, of which a token
+    visits ``top_groups`` at most (group-limited routing, DeepSeek-V3 Technical Report, arXiv:2412.19437, section 2.1.2).
+    """
 
     experts: Dimension
     top_k: Dimension
     ffn: Dimension
     shared_ffn: _NONE = 0
     dense_layers: _NONE = 0
-    imbalance: Imbalance = 1.0
+    imbalance: Imbalance | None = None
+    groups: Dimension = 1
+    top_groups: Dimension | None = None
 
     @model_validator(mode="after")
     def _top_fits(self) -> MoeFile:
+        if self.top_groups is not None and self.top_groups > self.groups:
+            what = f"a token goes to {self.top_groups} of {self.groups} groups"
+            raise Slips(Slip(what, f"top_groups is at most {self.groups}", ("top_groups",)))
         if self.top_k > self.experts:
             what = f"a token goes to {self.top_k} of {self.experts} experts"
             raise Slips(Slip(what, f"top_k is at most {self.experts}", ("top_k",)))
@@ -192,7 +204,10 @@ ByGeneration = Annotated[dict[Generation, Share], Field(min_length=1, max_length
 
 
 class DeviceFile(Part):
-    """A device: dense peak by precision, memory, and its bandwidth. ``generation`` is what stacks give efficiencies for."""
+    """A device: dense peak by precision, memory, and its bandwidth. ``generation`` is what stacks give efficiencies for.
+
+    ``units``: its multiprocessors, which take a tile of a GEMM each; without, a GEMM of any shape fills the device.
+    """
 
     schema_: Annotated[Literal["colltool.device/1"], Field(alias="schema")] = "colltool.device/1"
     name: Label = ""
@@ -201,26 +216,33 @@ class DeviceFile(Part):
     peak: Annotated[dict[Precision, FlopRate], Field(min_length=1), _PEAK]
     memory: Size
     bandwidth: Bandwidth
+    units: _NONE | None = None
 
 
 class AttentionFile(Part):
-    """Fused (flash) attention: its share of the peak; without, the scores are written out and read back."""
+    """Fused (flash) attention: its share of the peak; without, the scores are written out and read back.
+
+    ``half_wave``: the blocks a unit, of 128 queries and a head each, at which it reaches half of that share.
+    """
 
     flash: Flag = True
     efficiency: ByGeneration
+    half_wave: Factor = 1.0
 
 
 class StackFile(Part):
     """Software: what its kernels reach of the device, and what it costs beside them.
 
-    ``gemm``: the share of peak by precision and generation; ``fp8_half``: the inner dimension at which fp8 reaches half of its
-    share; ``grouped``: of a GEMM over several experts, by generation, and ``grouped_half``: the tokens of an expert at which it
+    ``gemm``: the share of peak that a large GEMM reaches, by precision and generation. A smaller one reaches half of it where the
+    device has ``half_wave`` tiles a unit, and where the inner dimension is ``half`` (in 8 bits ``fp8_half``);
+    ``weight_gradient``: the share of that where it adds to a gradient in 32 bits. ``grouped``: of a GEMM over several experts, by generation, and ``grouped_half``: the tokens of an expert at which it
     reaches half of that. ``elementwise``: bytes moved a token and layer forward, in units of hidden x bytes of an activation,
     ``inside``: the part of it in tensor parallel regions; ``backward_elementwise`` times that backward. ``memory_*``: the share
     of memory bandwidth that a GEMM, an elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside
     everything; ``jitter``: its growth a doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model;
     ``loss_bytes``: of a logit for the loss, beside what the head wrote. ``slowed``: by how much compute slows while communication
-    runs beside it. ``assumed``: generations whose shares no measured kernel stands behind.
+    runs beside it. ``routing``: what a layer with experts takes forward beside its kernels, as the host waits for
+    the tokens of each; ``tensor_overlap``: how tensor parallelism hides, where a job does not say. ``assumed``: generations whose shares no measured kernel stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -231,6 +253,9 @@ class StackFile(Part):
     grouped: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
     grouped_half: Factor = 100.0
     fp8_half: Factor = 512.0
+    half: Factor = 150.0
+    half_wave: Factor = 0.15
+    weight_gradient: Share = 0.95
     attention: Annotated[AttentionFile, Accepted("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")]
     elementwise: Factor
     inside: Share = 0.4
@@ -245,4 +270,6 @@ class StackFile(Part):
     runtime: Size
     assumed: Annotated[tuple[Generation, ...], Field(max_length=32), Accepted("a list of generations, such as [tpu-v4]")] = ()
     loss_bytes: Factor = 4.0
+    routing: Duration = 0.0
+    tensor_overlap: Annotated[TensorOverlap, Accepted("none, bulk or split")] = "none"
     slowed: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,7 @@ from colltool.training.files import (
     Duration,
     MaybeFlag,
     ModelFile,
+    Module,
     Parallel,
     ParallelOrAuto,
     PercentOrShare,
@@ -114,7 +115,7 @@ class OverlapFile(Part):
     """  # fmt: skip
 
     dp: MaybeFlag = None
-    tp: MaybeFlag = None
+    tp: Annotated[Flag | Literal["bulk"] | None, Accepted("true (split GEMMs), bulk (under weight gradients) or false")] = None
     pp: MaybeFlag = None
     ep: Annotated[Flag | Literal["shared"] | None, Accepted("true (another batch), shared (a shared expert) or false")] = None
     cp: MaybeFlag = None
@@ -174,6 +175,25 @@ class RanksFile(Part):
     stride: Parallel = 1
 
 
+class RecomputeFile(Part):
+    """Part of the layers: so many of each stage, or some modules of every layer, by Megatron-Core's names and ``attention``."""
+
+    layers: Dimension | None = None
+    modules: Annotated[
+        tuple[Annotated[Module, Accepted(f"one of {', '.join(get_args(Module))}")], ...] | None,
+        Field(min_length=1, max_length=8),
+        Accepted("a list of modules, such as [core_attn, mlp]"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> RecomputeFile:
+        if (self.layers is None) == (self.modules is None):
+            raise Slips(
+                Slip("expected layers or modules, one of them", "{layers: 4} of each stage, or {modules: [core_attn, mlp]}")
+            )
+        return self
+
+
 class CallFile(Part):
     """Plain collectives of a step; ``time`` takes a known time of one in place of a price.
 
@@ -221,7 +241,10 @@ class JobFile(Part):
     layout: Annotated[ParallelLayoutFile, Accepted("a mapping such as {tp: 8, pp: 4}")] = ParallelLayoutFile()
     shard: Annotated[ShardFile, Accepted("a mapping such as {mode: zero1}")] = ShardFile()
     schedule: Schedule | None = None
-    recompute: Recompute = "none"
+    recompute: Annotated[
+        Recompute | RecomputeFile,
+        Accepted("none, selective (attention's core), full, or a mapping such as {layers: 4} or {modules: [core_attn, mlp]}"),
+    ] = "none"
     precision: Annotated[PrecisionFile, Accepted("a mapping such as {compute: bf16}")] = PrecisionFile()
     device: Annotated[_Called | DeviceFile | None, Accepted("a shipped device such as h100, or a mapping")] = None
     stack: Annotated[_Called | StackFile | None, Accepted("a shipped stack such as megatron, or a mapping")] = None

@@ -26,10 +26,10 @@ SHAPE = "give the model as a mapping: layers, hidden, heads, ffn, vocab ...; or 
 _HARMLESS = (
     "_remove_final_layer_norm apply_residual_connection_post_layernorm compression_config do_layer_norm_before ep_size "
     "ffn_bias init_config layer_norm_bias layer_norm_elementwise_affine layer_norm_eps layer_norm_epsilon "
-    "layer_norm_rms_epsilon layerdrop layernorm_epsilon mlp_bias n_group no_rope_layer_interval no_rope_layers "
+    "layer_norm_rms_epsilon layerdrop layernorm_epsilon mlp_bias no_rope_layer_interval no_rope_layers "
     "output_hidden_states output_router_logits pruned_heads qk_layernorm quantization_config rope_local_base_freq "
     "rotary_dim router_aux_loss_coef router_bias_update_rate router_jitter_noise router_z_loss_coef "
-    "scale_attn_by_inverse_layer_idx topk_group use_mamba_kernels use_pad_tok_in_ffn vocab_size_pad "
+    "scale_attn_by_inverse_layer_idx use_mamba_kernels use_pad_tok_in_ffn vocab_size_pad "
 )
 HARMLESS = frozenset(_HARMLESS.split())
 # Keys that sound like a size or a structure, but change neither size nor work by a hundredth.
@@ -206,6 +206,8 @@ class ConfigFile(Part):
     n_shared_experts: _Count | None = None
     shared_expert_intermediate_size: _Count | None = None
     first_k_dense_replace: _Count | None = None
+    n_group: Dimension | None = None
+    topk_group: Dimension | None = None
     num_nextn_predict_layers: _Count | None = None
     q_lora_rank: Dimension | None = None
     kv_lora_rank: Dimension | None = None
@@ -281,7 +283,8 @@ def _moe(config: ConfigFile) -> dict[str, Any] | None:
     width = config.moe_intermediate_size or config.intermediate_size
     shared = config.shared_expert_intermediate_size or (config.n_shared_experts or 0) * (width or 0)
     top_k, dense = config.num_experts_per_tok or config.experts_per_token, config.first_k_dense_replace or 0
-    return _said(experts=experts, top_k=top_k, ffn=width, shared_ffn=shared, dense_layers=dense)
+    limited = {"groups": config.n_group, "top_groups": config.topk_group} if (config.n_group or 1) > 1 else {}
+    return _said(experts=experts, top_k=top_k, ffn=width, shared_ffn=shared, dense_layers=dense, **limited)
 
 
 M = TypeVar("M", bound=Part)
