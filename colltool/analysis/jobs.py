@@ -20,9 +20,10 @@ from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import Cost, cost_of
 from colltool.fabric.variants import ParameterRange, Place, with_values
+from colltool.training.adapted import adapted
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.job import Job
-from colltool.training.plan import Plan, PlannedCall, plan
+from colltool.training.plan import PLAIN, Asked, Plan, PlannedCall, plan
 from colltool.training.step_time import step_time
 
 SAMPLES = 100  # a step takes milliseconds, not microseconds like a price in an array
@@ -53,6 +54,13 @@ class Plans(Result):
             return None
         share = max(first.network_share, other.network_share)
         return step_error(share, same_device=first.device == other.device)
+
+
+def planned(job: Job, fabric: Fabric, ranks: int | None, readings: Readings, asked: Asked = PLAIN) -> Plan:
+    """A job's step, adapted to the fabric where it yields; says of each collective how far off such a price is."""
+    fits = adapted(job, fabric, ranks, readings)
+    found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
+    return judged_plan(replace(found, grounds=(*fits.said, *found.grounds)), fits.fabric, readings)
 
 
 def judged_plan(found: Plan, fabric: Fabric, readings: Readings) -> Plan:
@@ -106,10 +114,10 @@ def plans(job: Job, fabrics: Sequence[Fabric], ranks: int | None = None, reading
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
     read = readings or Readings()
-    planned = tuple(judged_plan(plan(job, fabric, count, read), fabric, read) for fabric in fabrics)
+    found = tuple(planned(job, fabric, count, read) for fabric in fabrics)
     titles = titled(fabrics, typed or [""] * len(fabrics))
     grounds = [basis_of_all(fabric, ideal=bool(readings and readings.ideal)) for fabric in fabrics]
-    return Plans(planned, tuple(map(cost_of, fabrics)), basis_differences(titles, grounds), titles)
+    return Plans(found, tuple(map(cost_of, fabrics)), basis_differences(titles, grounds), titles)
 
 
 def titled(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
@@ -126,8 +134,10 @@ def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings 
     """A job's step time under uncertain ``numbers``; ``assumed``: the ranges are defaults of ours."""
     from colltool.analysis.sensitivity import draws
 
-    planned = plan(job, fabric, ranks, readings)
-    setup, plain = planned.setup, job.plain_calls(planned.setup)
+    fits = adapted(job, fabric, ranks, readings)
+    job, fabric = fits.job, fits.fabric
+    found = plan(job, fabric, fits.ranks, readings)
+    setup, plain = found.setup, job.plain_calls(found.setup)
 
     def step_s(values: dict[Place, float]) -> float:
         return step_time(
@@ -143,8 +153,8 @@ def plan_spread(job: Job, fabric: Fabric, ranks: int | None, readings: Readings 
         fabric=fabric.name,
         overrides=fabric.overrides,
         ranks=setup.layout.ranks,
-        step_s=planned.step_s,
-        control_step_s=planned.control_step_s,
+        step_s=found.step_s,
+        control_step_s=found.control_step_s,
         moved=tuple(sorted(moved, key=lambda one: -one.span_s)),
         p5_s=cuts[0],
         p50_s=cuts[9],

@@ -6,7 +6,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltool.api.values import AnyFabric, count_if, count_of, fabric_of, flag_of, several_of, typed_of, vary_of, wheres, wrong
+from colltool.api.values import (
+    AnyFabric,
+    count_if,
+    count_of,
+    fabric_of,
+    fraction_if,
+    several_of,
+    typed_of,
+    vary_of,
+    wheres,
+    wrong,
+)
+from colltool.base.errors import given
 from colltool.base.files import remembering
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
@@ -54,6 +66,12 @@ def plan(
     *,
     library: str | None = None,
     links: bool = False,
+    compute: str | os.PathLike[str] | None = None,
+    target: str | None = None,
+    mtbf: str | None = None,
+    storage: str | None = None,
+    checkpoint: str | None = None,
+    restart: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Plan:
@@ -64,6 +82,10 @@ def plan(
         ranks: N; default: those of the job's layout, and where its dp is auto all of the fabric.
         library: whose schedules run; default: the fabric's own. Of NCCL what its cost model picks.
         links: also follow every message of the job to the busiest link of each kind, :attr:`colltool.training.plan.Plan.links`.
+        compute: a CSV of measured GEMMs (M, N, K, dtype, us) in place of the stack's shares of peak.
+        target: the least network for it: ``"mfu=45%"``, or ``"step=5%"`` over the step of a free network.
+        mtbf: between failures of one rank, such as ``"50000h"``; then steps a day with checkpoints over ``storage``, a rate such
+            as ``"200GB/s"`` of all ranks, every ``checkpoint`` (default: the best interval), with ``restart`` (10min) each time.
         readings, **parts: of the model, and single ones by name in place of those.
 
     Returns:
@@ -72,12 +94,12 @@ def plan(
     Raises:
         ColltoolError: a job or a fabric that cannot be used, or a group that does not sit on the fabric; says what fits.
     """
-    from colltool.analysis.jobs import judged_plan
-    from colltool.training.plan import plan as run
+    from colltool.analysis.jobs import planned
+    from colltool.api.plan_questions import asked_of, measured_by
 
     loaded, on, count = _job_of(job), fabric_of(fabric, library), count_if(ranks, "ranks", 1)
     read = checked(readings, **parts)
-    return judged_plan(run(loaded, on, count, read, links=flag_of(links, "links")), on, read)
+    return planned(measured_by(loaded, compute), on, count, read, asked_of(links, target, mtbf, storage, checkpoint, restart))
 
 
 def search_layouts(
@@ -87,6 +109,7 @@ def search_layouts(
     keep: Keep | None = None,
     *,
     top: int | None = None,
+    headroom: float | None = None,
     library: str | None = None,
     readings: Readings | None = None,
     watch: Watch | None = None,
@@ -99,6 +122,8 @@ def search_layouts(
     Args:
         keep: what every layout must have: ``{"tp": 8, "shard": "zero1"}``, or ``["tp=8"]``.
         top: only the best so many; default: all.
+        headroom: the share of a device's memory that every layout leaves free; default: what nine published runs in ten took more
+            than their plan.
         watch: called as it goes with how much of how much is done.
         job, fabric, ranks, library, readings, **parts: as :func:`plan`.
 
@@ -111,7 +136,10 @@ def search_layouts(
     if watch is not None and not callable(watch):
         raise wrong(watch, "watch", "a function of two numbers", "write watch=print, or leave it out")
     on, count = fabric_of(fabric, library), count_if(ranks, "ranks", 1)
-    return run(loaded, on, count, keep, top=top, readings=checked(readings, **parts), watch=watch)
+    free = fraction_if(headroom, "headroom")
+    if free is not None and free >= 1:
+        raise wrong(headroom, "headroom", "a share below 1", f"write {given('headroom', 0.1)}")
+    return run(loaded, on, count, keep, top=top, readings=checked(readings, **parts), watch=watch, headroom=free)
 
 
 @remembering()

@@ -149,6 +149,13 @@ def plan(
     search: Annotated[bool, o.option("search")] = False,
     keep: Annotated[o.Several, o.option("keep")] = None,
     top: Annotated[int | None, o.option("layouts")] = None,
+    headroom: Annotated[float | None, o.option("headroom")] = None,
+    compute: Annotated[str | None, o.option("compute"), o.READ] = None,
+    target: Annotated[str | None, o.option("target")] = None,
+    mtbf: Annotated[str | None, o.option("mtbf")] = None,
+    storage: Annotated[str | None, o.option("storage")] = None,
+    checkpoint: Annotated[str | None, o.option("checkpoint")] = None,
+    restart: Annotated[str | None, o.option("restart")] = None,
     vary: Annotated[o.Several, o.option("vary", _NUMBERS_OF_A_STEP, metavar="KEY=RANGE")] = None,
     *,
     out: Annotated[Out, Plots()],
@@ -159,7 +166,8 @@ def plan(
     Beside it stands the control, the same step with a free network. With --search: which layout. Tried are tp (what divides the
     heads), cp (at least 4,096 tokens of a sequence a rank), ep (what divides the experts), pp (what divides the ranks), virtual
     (what divides the layers of a stage), micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute none, full, and
-    selective without flash attention. All else of the job stays.
+    selective without flash attention. All else of the job stays. JOB may be a model alone, a config.json or the name of a shipped
+    one: then the layout is searched, and what else a job needs has usual values that the output says.
 
     Examples:
       colltool plan llama3-70b -f dgx-h100 -n 256
@@ -168,26 +176,37 @@ def plan(
       colltool plan llama3-70b -f dgx-h100 -f dgx-b200 -n 256
       colltool plan llama3-70b -f dgx-h100 -n 256 --vary alpha=2x --vary eta.beta=20%
       colltool plan my-job.yaml -f my-cluster.yaml -n 128 --set nvlink.size=64 --job-set layout.tp=4
+      colltool plan config.json -f dgx-h100 -n 256
+      colltool plan llama3-70b -f dgx-h100 -n 256 --target step=5%
+      colltool plan llama3-70b -f dgx-h100 -n 256 --mtbf 50000h --storage 200GB/s
+      colltool plan llama3-70b -f dgx-h100 -n 256 --compute my-gemms.csv
       colltool plan llama3-70b -f dgx-h100 -n 256 --search
       colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
     """
+    from colltool.api.plan_questions import measured_by
     from colltool.training.job import load_job
 
-    for name, value in (("keep", keep), ("top", top)):
-        if value and not search:
+    for name, value in (("keep", keep), ("top", top), ("headroom", headroom)):
+        if value is not None and not search:
             raise ColltoolError("goes with a search", argument=name, fix="add --search")
     if search and links:
         raise ColltoolError("is of one layout", argument="links", fix="plan the best of the search with --links")
     if out.plot is not None and (search or vary):
         raise ColltoolError("is of a step as it is", argument="plot", fix=f"leave --{'search' if search else 'vary'} out")
     loaded = load_job(job, job_set or (), argument="job_overrides")
+    alone: dict[str, Any] = {"target": target, "mtbf": mtbf, "storage": storage, "checkpoint": checkpoint, "restart": restart}
+    several = fabric.several
+    for name in (name for name, value in alone.items() if value is not None and (search or vary or len(several) > 1)):
+        raise ColltoolError("is of one step on one fabric", argument=name, fix="leave --search, --vary and further fabrics out")
+    loaded = measured_by(loaded, compute)
     asked: dict[str, Any] = {"ranks": ranks, "library": library, "readings": readings}
     if search:
         with Counting("pricing layouts") as watch:
-            found = colltool.search_layouts(loaded, fabric.load(), keep=keep or (), top=top or TOP, watch=watch, **asked)
+            found = colltool.search_layouts(
+                loaded, fabric.load(), keep=keep or (), top=top or TOP, headroom=headroom, watch=watch, **asked
+            )
         out.emit(found)
         return
-    several = fabric.several
     if len(several) > 1 and (vary or links):
         fix = f"a call for each of {', '.join(several)}"
         raise ColltoolError("is of one fabric", argument="vary" if vary else "links", fix=fix)
@@ -196,7 +215,7 @@ def plan(
     elif vary:
         out.emit(colltool.plan_sensitivity(loaded, fabric.load(), vary=[one for one in vary if one != "usual"], **asked))
     else:
-        out.emit(colltool.plan(loaded, fabric.load(), links=links, **asked))
+        out.emit(colltool.plan(loaded, fabric.load(), links=links, **alone, **asked))
 
 
 @command(logs="--log", primitive="--collective")

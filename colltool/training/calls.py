@@ -75,7 +75,7 @@ Calls = Iterator[Call]
 
 
 def _passes(config: ParallelConfig, *operations: str, core: bool = False) -> tuple[Phase, ...]:
-    """Those with the forward pass's calls of operations, and backward; ``core``: also where attention's core alone is recomputed."""
+    """Those with the forward pass's calls of operations, and backward; ``core``: also where attention's core is recomputed."""
     again = any(config.again.operation(one) for one in operations) or (core and config.again.core)
     return ("forward", "again", "backward") if again else ("forward", "backward")
 
@@ -104,7 +104,7 @@ def _region(config: ParallelConfig, shape: Shape, per: Per, name: str) -> Calls:
     """T h w of a tensor parallel region: without sequence parallelism an all-reduce each way.
 
     With it an all-gather and a reduce-scatter each way, and another all-gather backward, under the weight's gradient. In bulk
-    the sum of an input's gradient runs under the weight's gradient too (Megatron-Core, LinearWithGradAccumulationAndAsyncCommunication).
+    the sum of an input's gradient runs under the weight's gradient too (Megatron-Core, tensor_parallel/layers.py).
     """
     group, size = config.layout.group("tp"), config.tokens * shape.hidden * config.precision.activation_bytes
     split, bulk = (config.overlap.tp == how for how in ("split", "bulk"))

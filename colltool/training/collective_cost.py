@@ -14,7 +14,7 @@ from colltool.base.formatting import Shape
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.placement import GroupSpec
+from colltool.estimate.placement import GroupSpec, every_stride
 from colltool.estimate.price import price
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric, Tier
@@ -159,6 +159,19 @@ class CollectiveCostCache:
         return sorted({one for one in found if one < self.fabric.ranks})
 
     def _one(self, primitive: Primitive, who: tuple[int, int], size: float) -> CollectiveCost:
+        """Ranks as they sit; else along the axes of a lattice one after the other, and a pair at the nearest distance."""
+        try:
+            return self._placed(primitive, who, size)
+        except ColltoolError:
+            parts = along_axes(self.fabric, *who) or nearest_pair(self.fabric, *who)
+            if not parts:
+                raise
+        group = RankGroup(tuple(axis for axis, _ in parts))
+        shared = dict(parts)
+        costs = [self._placed(kind, axis, part).scaled(shared[axis]) for kind, axis, part in in_axes(primitive, group, size)]
+        return costs[0] if len(costs) == 1 else _joined(costs)
+
+    def _placed(self, primitive: Primitive, who: tuple[int, int], size: float) -> CollectiveCost:
         ranks, stride = who
         if stride not in self._in_strides:
             self._in_strides[stride] = in_strides(self.fabric, stride)
@@ -201,6 +214,43 @@ def _aligned(group: int, nodes: int) -> int:
     if group >= nodes:
         return group // nodes * nodes
     return max(part for part in range(1, group + 1) if nodes % part == 0)
+
+
+Parts = tuple[tuple[tuple[int, int], float], ...]
+"""(ranks, stride) of each axis, and how many such groups share its links."""
+
+
+def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
+    """A group by the axes of a fabric's lattices; empty where it does not tile them, or there is no lattice.
+
+    Of every ``step``-th member of an axis, the messages of ``step`` interleaved groups cross each of its links.
+    """
+    sizes, inside, left, apart = list[int](), 1, ranks, stride
+    for tier in fabric.tiers:
+        axes = capabilities_of(tier).axes
+        sizes += [axis.size for axis in axes] if axes else [tier.endpoints]
+    found: list[tuple[tuple[int, int], float]] = []
+    for size in sizes if len(sizes) > len(fabric.tiers) else ():
+        if apart % size == 0:
+            apart //= size
+        elif size % apart:
+            return ()
+        elif (here := min(left, size // apart)) > 1:
+            found.append(((here, inside), float(apart)))
+            if left % here:
+                return ()
+            left, apart = left // here, 1
+        inside *= size
+    return tuple(found) if left == 1 else ()
+
+
+def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
+    """Two ranks at a distance that no group of the fabric has, such as the ends of a pipeline: the nearest that one has."""
+    if ranks != 2:
+        return ()
+    known = every_stride(fabric)
+    below, above = [one for one in known if one <= stride], [one for one in known if one > stride]
+    return (((2, (below or above)[-1 if below else 0]), 1.0),) if known else ()
 
 
 def job_slice(fabric: Fabric, ranks: int) -> Fabric:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -16,14 +17,23 @@ from colltool.base.errors import ColltoolError, given, problems_of
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import Part
-from colltool.definitions.reader import Overrides, Reading, Shorthand, read
+from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
 from colltool.definitions.source import KeyPath
-from colltool.fabric.load import find_file
+from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets
 from colltool.training.constraint_violations import Violation, constraint_violations, invalid_overlaps
 from colltool.training.files import Schedule, TensorOverlap
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
-from colltool.training.files.presets import preset_folder, preset_names, read_device, read_model, read_stack, stem_of
+from colltool.training.files.presets import (
+    longest_sequence,
+    mapping_of,
+    preset_folder,
+    preset_names,
+    read_device,
+    read_model,
+    read_stack,
+    stem_of,
+)
 from colltool.training.model import Stack, TransformerModel, accelerator_of, stack_of, transformer_of
 from colltool.training.parallel_config import (
     Compression,
@@ -67,8 +77,27 @@ class Job:
     overrides: tuple[tuple[str, str], ...]  # that it was read with
     model_name: str
     device_from: str  # "job", "default" of a shipped job, "fabric", or ""
-    file: JobFile = field(repr=False, compare=False)
-    reading: Reading[JobFile] = field(repr=False, compare=False)
+    shipped: bool = False
+    drafted: bool = False  # from a model alone: its layout is searched
+    folder: Path = field(default=Path(), repr=False, compare=False)  # of the files that it names
+    file: JobFile = field(kw_only=True, repr=False, compare=False)
+    reading: Reading[JobFile] = field(kw_only=True, repr=False, compare=False)
+
+    @property
+    def yields(self) -> bool:
+        """Whether its layout, stack and precision give way to a fabric that they do not fit."""
+        return self.shipped or self.drafted
+
+    def with_values(self, values: Overrides) -> Job:
+        """The same job with other values; a text is read as YAML."""
+        if not values:
+            return self
+        changed = _finished(read(JobFile, self.reading.data, overrides=values, short=SHORT), self.folder, self.name)
+        draft, own = changed.draft, self.draft.stack
+        if own is not None and own.measured and draft.stack is not None:
+            draft = draft._replace(stack=draft.stack._replace(measured=own.measured))
+        told = replace(self, draft=draft, file=changed.file, reading=changed.reading)
+        return told if "device" not in values else replace(told, device_from=changed.device_from)
 
     def setup(self, ranks: int | None = None) -> ParallelConfig:
         """On ``ranks``, or those of its layout; ManyErrors where something does not fit, at its place in the file."""
@@ -145,13 +174,63 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
     """
     short = SHORT._replace(argument=argument)
     if isinstance(job, Mapping):
-        return _finished(read(JobFile, job, overrides=overrides, short=short), Path(), "")
+        return _finished(_opened(job, "", Path(), overrides, short), Path(), "")
     if not isinstance(job, str | os.PathLike):
         fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
         raise ColltoolError(f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix)
+    if is_model(str(job)):
+        return _drafted(str(job), overrides, short)
     file, name = find_job(job)
-    text = read_text(file, "definition", name)
-    return _finished(read(JobFile, text, name, overrides, short), Path(file).parent, stem_of(file))
+    text, folder = read_text(file, "definition", name), Path(file).parent
+    return _finished(_opened(text, name, folder, overrides, short), folder, stem_of(file))
+
+
+def is_model(name: str) -> bool:
+    """Whether a model is named where a job may be: a config.json, or a shipped model that no shipped job is called by."""
+    return name.endswith(".json") or (name in preset_names("models") and name not in preset_names("jobs") and not exists(name))
+
+
+def _drafted(model: str, overrides: Overrides, short: Shorthand) -> Job:
+    """A job for a model alone; sequence and batch are usual ones unless overridden, the layout is left to a search."""
+    path = os.path.abspath(model) if model.endswith(".json") else model
+    made = _opened(drafted_mapping(path), "", Path(), overrides, short)
+    job = _finished(made, Path(), "")
+    return replace(job, drafted=True)
+
+
+TOKENS = 4 * 2**20
+"""Of a step where nothing says more: the first batch of Llama 3 (arXiv:2407.21783, section 3.4.1)."""
+LONGEST = 8192
+"""A sequence where a model takes longer ones: Llama 3 trained with it before it was made longer (section 3.4.2)."""
+
+
+def drafted_mapping(model: str) -> dict[str, Any]:
+    """What a job file for a model would hold: usual sequence and batch, ZeRO-1."""
+    called = Path(model).parent.name if Path(model).name == "config.json" else Path(model).stem
+    sequence = min(LONGEST, longest_sequence(model) or LONGEST)
+    return {
+        "schema": "colltool.job/1",
+        "name": called or "model",
+        "model": model,
+        "sequence": sequence,
+        "batch": {"global": max(1, TOKENS // sequence), "micro": 1},
+        "shard": {"mode": "zero1"},
+        "stack": "megatron",
+    }
+
+
+def _opened(
+    content: str | Mapping[str, Any], name: str, folder: Path, overrides: Overrides, short: Shorthand
+) -> Reading[JobFile]:
+    """A job's reading; what it names is written out where an override goes below the name: ``model.moe.imbalance=1``."""
+    source, problems = sourced(content, name)
+    keys = list(overrides) if isinstance(overrides, Mapping) else [str(one).partition("=")[0] for one in overrides or ()]
+    for part in ("model", "device", "stack") if isinstance(source.data, dict) else ():
+        told = source.data.get(part)
+        if isinstance(told, str) and any(str(key).strip().startswith(f"{part}.") for key in keys):
+            with suppress(ColltoolError):  # a name that is not there is refused where it is read
+                source.data[part] = mapping_of(part, told, folder)
+    return read_source(JobFile, source, problems, overrides, short)
 
 
 def read_job(text: str, name: str, folder: Path, overrides: Overrides = ()) -> Job:
@@ -182,6 +261,8 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         overrides=reading.overrides,
         model_name=found.model.name if found.model else "",
         device_from=device_from,
+        shipped=folder == preset_folder("jobs"),
+        folder=folder,
         file=file,
         reading=reading,
     )
@@ -302,7 +383,7 @@ def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
 
 
 def overlap_of(file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None) -> Overlap:
-    """By default ep hides as the schedule does, tp and ``sm_share`` as in the stack; ``asked`` are the keys that a file itself sets."""
+    """By default ep hides as the schedule does, tp and ``sm_share`` as in the stack; ``asked`` are the file's own keys."""
     hides_experts = SCHEDULES[schedule].hides_experts and layout.ep > 1
     asked = tuple(name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) in (True, "bulk"))
     slowed = stack.slowed if stack is not None else 0.0

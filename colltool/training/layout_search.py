@@ -8,7 +8,7 @@ from heapq import nsmallest
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, said
-from colltool.base.formatting import counted, format_bytes
+from colltool.base.formatting import counted, format_bytes, percent
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
@@ -20,6 +20,7 @@ from colltool.training.memory import memory
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.plan import rates, seated
+from colltool.training.published import memory_error
 from colltool.training.search_space import Constraints, Frame, Keep, Space, constraints_of, possible_overlap
 from colltool.training.step_time import step_time
 from colltool.training.strategies import default_schedule
@@ -95,6 +96,7 @@ class LayoutSearch(Result):
     fit: int  # of them the memory
     priced: int  # of those sit on the fabric
     capacity_bytes: float
+    headroom: float  # share of it that every layout leaves free
     ties: Ties
     layouts: tuple[PricedLayout, ...]
     own: OwnLayout
@@ -135,7 +137,8 @@ class Figures(NamedTuple):
 
 
 def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None = None, *, top: int | None = None,
-           readings: Readings | None = None, watch: Watch | None = None) -> LayoutSearch:  # fmt: skip
+           readings: Readings | None = None, watch: Watch | None = None,
+           headroom: float | None = None) -> LayoutSearch:  # fmt: skip
     """Every layout of a job that fills the ranks and fits the memory, priced on a fabric; the ``top`` best of them, or all.
 
     Model, batch, sequence, precision, device, stack, overlap and order of the job stay, and what is in ``keep``, such as
@@ -149,7 +152,8 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
         what = f"{kept.spoken}: tp x cp x pp = {inside} does not divide {total} ranks"
         raise ColltoolError(what, argument="keep", fix="sizes whose product divides them")
     space = Space(job, model, shape, total, kept)
-    found = _PricedLayouts(CollectiveCostCache(job_slice(fabric, total), readings))
+    free = usual_headroom() if headroom is None else headroom
+    found = _PricedLayouts(CollectiveCostCache(job_slice(fabric, total), readings), free)
     every = space.sizes()
     for done, sizes in enumerate(every):
         if watch is not None:
@@ -173,6 +177,7 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
         fit=found.fit,
         priced=len(found.priced),
         capacity_bytes=found.capacity,
+        headroom=free,
         ties=Ties(len(tied), tuple(name for name in choices if len({getattr(one, name) for one in tied}) > 1)),
         layouts=tuple(one.against(best) for one in chosen),
         own=_own(job, total, found.costs, best),
@@ -181,8 +186,8 @@ def search(job: Job, fabric: Fabric, ranks: int | None = None, keep: Keep | None
 
 
 class _PricedLayouts:
-    def __init__(self, costs: CollectiveCostCache) -> None:
-        self.costs = costs
+    def __init__(self, costs: CollectiveCostCache, headroom: float = 0.0) -> None:
+        self.costs, self.headroom = costs, headroom
         self.held = self.fit = 0
         self.capacity = 0.0
         self.priced: list[Figures] = []
@@ -199,7 +204,7 @@ class _PricedLayouts:
             self.capacity, size = config.device.memory_bytes, memory(config, every_stage=False).bytes
             if self.smallest is None or size < self.smallest.memory_bytes:
                 self.smallest = Figures(0.0, size, 0, 0.0, config)
-            if size > self.capacity:
+            if size > (1 - self.headroom) * self.capacity:
                 continue
             self.fit += 1
             row = config.shard.row
@@ -212,6 +217,11 @@ class _PricedLayouts:
                     self.unseated, steps[sent] = error, None
             if (step := steps[sent]) is not None:
                 self.priced.append(Figures(step[0], size, len(self.priced), step[1], config))
+
+
+def usual_headroom() -> float:
+    """What a layout leaves free so that nine runs in ten like it fit, as published runs took more than their plan."""
+    return max(0.0, 1 - 1 / memory_error().high)
 
 
 def _searchable(job: Job) -> tuple[TransformerModel, Shape]:
@@ -243,7 +253,9 @@ def _nothing(job: Job, ranks: int, kept: Constraints, space: Space, found: _Pric
         fix = f"{counted(found.fit, 'layout')} fit the memory, none can be placed on the fabric: {said(found.unseated.what)}"
         fix += f"; {said(found.unseated.fix)}"
     elif (least := found.smallest) is not None:
-        fix = f"{counted(found.held, 'layout')} fill the ranks, none fits {format_bytes(found.capacity, 3)}: the smallest takes "
+        free = f" less {percent(found.headroom)} headroom" if found.headroom else ""
+        room = f"{format_bytes(found.capacity, 3)}{free}"
+        fix = f"{counted(found.held, 'layout')} fill the ranks, none fits {room}: the smallest takes "
         fix += f"{format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep less"
     what = f"no layout of {job.name} on {ranks} ranks{f' with {kept.spoken}' if kept.values else ''}"
     return ColltoolError(what, argument="keep" if kept.values else "ranks", fix=fix)

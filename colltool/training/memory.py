@@ -58,7 +58,19 @@ def memory(config: ParallelConfig, *, every_stage: bool = True) -> Memory:
     return Memory(parts, worst, totals[worst], config.device.memory_bytes if config.device else None, largest.part)
 
 
+COMES_AND_GOES = ("gathered layers", "activations", "layer computed again", "logits")
+
+
 def stage_parts(config: ParallelConfig, stage: PipelineStage) -> Iterator[MemoryPart]:
+    found = list(_tensors(config, stage))
+    yield from found
+    if config.stack is not None:
+        if lost := config.stack.allocator * sum(one.bytes for one in found if one.part in COMES_AND_GOES):
+            yield MemoryPart(stage.number, "allocator", lost)
+        yield MemoryPart(stage.number, "runtime", config.stack.runtime_bytes)
+
+
+def _tensors(config: ParallelConfig, stage: PipelineStage) -> Iterator[MemoryPart]:
     held, shape, group = stage_parameters(config, stage), config.shape, config.shard.group
     copies = config.pipeline.weight_copies if config.layout.pp > 1 else 1
     dense, experts = (state_bytes(config, replicas, group) for replicas in (config.gradient_ranks, config.layout.expert_dp))
@@ -76,8 +88,6 @@ def stage_parts(config: ParallelConfig, stage: PipelineStage) -> Iterator[Memory
             yield MemoryPart(stage.number, "layer computed again", max(working for *_, working in each))
         if stage.head:
             yield MemoryPart(stage.number, "logits", loss_bytes(config, shape))
-    if config.stack is not None:
-        yield MemoryPart(stage.number, "runtime", config.stack.runtime_bytes)
 
 
 def layer_activations(config: ParallelConfig, shape: Shape, *, experts: bool, share: float = 1.0) -> tuple[float, float]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import exp, log
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.training.files import BYTES, DeviceFile, ModelFile, MoeFile, StackFile, TensorOverlap
+from colltool.training.measured_gemms import MeasuredGemm
 
 EIGHT_BITS = ("fp8", "int8", "fp4")
 
@@ -220,12 +222,14 @@ class Stack(NamedTuple):
     inside: float = 0.4
     loss_bytes: float = 4.0
     slowed: float = 0.0
+    allocator: float = 0.0
     routing_s: float = 0.0  # of a layer with experts forward, twice that backward
     tensor_overlap: TensorOverlap = "none"
     half: float = 150.0
     half_wave: float = 0.15
     weight_gradient: float = 0.95
     attention_half_wave: float = 1.0
+    measured: tuple[MeasuredGemm, ...] = ()
 
     def gemm_share(self, precision: str, generation: str) -> float:
         table = dict(self.gemm).get(precision)
@@ -278,6 +282,7 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         "attention": _pairs(file.attention.efficiency),
         "attention_half_wave": file.attention.half_wave,
         "launch": _pairs(file.launch),
+        "measured": (),
         "fixed_s": file.fixed,
         "routing_s": file.routing,
         "runtime_bytes": file.runtime,
@@ -320,6 +325,25 @@ def waves(tiles: float, device: Accelerator, half: float) -> float:
     return 1.0 if not device.units else tiles / (tiles + half * device.units)
 
 
+NEIGHBOURS = 3
+
+
+@lru_cache(maxsize=16384)
+def _over_model(gemm: Gemm, machine: Roofline) -> float:
+    """A user's GEMMs over the stack's: of the same shape, else of the three nearest, by the distance of their logarithms."""
+    own = machine._replace(stack=machine.stack._replace(measured=()))
+    near = []
+    for one in machine.stack.measured:
+        if one.precision == machine.precision:
+            apart = sum(abs(log(mine / its)) for mine, its in zip(gemm[:3], one[1:4], strict=True))
+            near.append((apart, one.seconds / gemm_s(Gemm(one.m, one.n, one.k), own)))
+    near.sort()
+    if not near or near[0][0] < 1e-9:
+        return near[0][1] if near else 1.0
+    weights = [1 / apart for apart, _ in near[:NEIGHBOURS]]
+    return exp(sum(weight * log(ratio) for weight, (_, ratio) in zip(weights, near, strict=False)) / sum(weights))
+
+
 def gemm_s(gemm: Gemm, machine: Roofline) -> float:
     """t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)), in seconds.
 
@@ -342,7 +366,8 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
     width, out = BYTES[precision], 4.0 if gemm.summed else max(2.0, BYTES[precision])
     moved = gemm.copies * (width * (gemm.m * gemm.k + gemm.k * gemm.n) + out * gemm.m * gemm.n)
     busy = max(gemm.flops / (share * device.peak_flops(precision)), moved / (stack.memory_gemm * device.bandwidth_Bps))
-    return stack.launch_s(precision) * (gemm.copies if several else 1) + busy
+    took = stack.launch_s(precision) * (gemm.copies if several else 1) + busy
+    return took * _over_model(gemm, machine) if stack.measured else took
 
 
 def core_s(flops: float, blocks: float, machine: Roofline) -> float:

@@ -23,13 +23,16 @@ from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
 from colltool.training.changes import Change, changes
 from colltool.training.collective_cost import CollectiveCostCache, PricedSchedule, in_strides, job_slice
+from colltool.training.goodput import Failures, Goodput, goodput
 from colltool.training.job import Job, no_ranks
 from colltool.training.job_results import on_fabric, refuse_impossible_step
 from colltool.training.memory import Memory, memory
 from colltool.training.operations import model_flops
 from colltool.training.overlap import GradientCompression, PricedCall, energy_J, gradient_compression
 from colltool.training.parallel_config import ParallelConfig, RankGroup, strides
+from colltool.training.published import PublishedError, published_error
 from colltool.training.step_time import StepCalibration, StepPart, TrainingStep, assumptions, calibrated, step_time
+from colltool.training.targets import Target, Targeted, targeted
 
 if TYPE_CHECKING:
     from colltool.congestion.loads import Flow
@@ -99,6 +102,8 @@ class Plan(Result):
     compression: GradientCompression | None
     grounds: tuple[str, ...]  # what the figures rest on, a line each
     links: JobLinks | None = None
+    targeted: Targeted | None = None
+    goodput: Goodput | None = None
 
     @property
     def ranks(self) -> int:
@@ -121,6 +126,14 @@ class Plan(Result):
                 found[one.sent.cost.wire] = found.get(one.sent.cost.wire, 0.0) + one.sent.exposed_s
         worst = max(found, key=lambda tier: found[tier], default=None)
         return worst if worst is not None and found[worst] > 0 else None
+
+    @property
+    def error(self) -> PublishedError | None:
+        """Of published runs under its stack, their sources left out; None where there are none, or times are given."""
+        stack, model = self.setup.stack, self.setup.model
+        if stack is None or self.setup.compute is not None:
+            return None
+        return published_error(stack.name, moe=bool(model and model.moe_layers))
 
     @property
     def exposed_s(self) -> float:
@@ -163,10 +176,21 @@ class Plan(Result):
         return sum(spent) if spent else None
 
 
-def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, *, links: bool = False) -> Plan:
+class Asked(NamedTuple):
+    """What a plan answers besides the step."""
+
+    links: bool = False
+    target: Target | None = None
+    failures: Failures | None = None
+
+
+PLAIN = Asked()
+
+
+def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings | None = None, asked: Asked = PLAIN) -> Plan:
     """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of the fabric where dp is auto.
 
-    ``links`` finds the busiest link of each kind too. ColltoolError where a layout or a group does not sit on the fabric.
+    ColltoolError where a layout or a group does not sit on the fabric.
     """
     job = on_fabric(job, fabric)
     config = job.setup(ranks if ranks is not None or job.draft.layout.dp else fabric.ranks)
@@ -199,7 +223,9 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         anchor=anchor,
         compression=gradient_compression(config, step, without),
         grounds=tuple(assumptions(job, whole, costs, step)),
-        links=_links(fabric, step, readings or Readings()) if links else None,
+        links=_links(fabric, step, readings or Readings()) if asked.links else None,
+        targeted=targeted(config, costs, plain, step, asked.target) if asked.target and config.shape else None,
+        goodput=goodput(config, step.step_s, asked.failures) if asked.failures and config.model else None,
     )
 
 

@@ -290,6 +290,9 @@ def assumptions(job: Job, fabric: Fabric, costs: CollectiveCostCache, step: Trai
         yield f"computes on {device.name}, {fabric.name}'s device"
     elif device is not None and fabric.device is None and job.device_from == "default":
         yield f"computes on {device.name}, the job's: {fabric.name} names no device"
+    if job.drafted:
+        sized = f"sequence {step.config.sequence}, a batch of {step.config.global_batch} sequences"
+        yield said(f"drafted from the model alone: {sized}; {given('job_overrides', ['batch.global=1024'])} for another")
     if (moe := step.config.moe) is not None and not moe.imbalance_said:
         even = given("job_overrides", ["model.moe.imbalance=1"])
         yield said(f"the busiest rank of experts is taken at {moe.imbalance:g} times the mean; forced even: {even}")
@@ -340,26 +343,3 @@ def _rounded(fabric: Fabric, rounded: Fabric) -> str:
     levels = zip(capabilities_of(tier).levels, capabilities_of(other).levels, strict=True)
     sizes = [(tier.name, tier.endpoints, other.endpoints), *((one.name, one.group, its.group) for one, its in levels)]
     return ", ".join(f"{name} of {before}, priced on {after}" for name, before, after in sizes if before != after)
-
-
-class PublishedError(NamedTuple):
-    """Planned runs, and the median of |plan / measured - 1| over them."""
-
-    runs: int
-    median_error: float
-
-
-DENSE = {"fsdp": PublishedError(9, 0.064), "megatron": PublishedError(69, 0.059), "megatron-2021": PublishedError(10, 0.021)}
-# Steps of dense runs: torchtitan; NeMo, Megatron-LM and Megatron-Bridge; Narayanan 2021. No constant was fitted to them, though
-# their errors were known when it was decided what to count. They are in ``tests/data/training_runs.csv``;
-# ``tests/benchmarks/bench_plan.py`` plans them, and a test holds these figures to it.
-
-MOE = {"megatron": PublishedError(21, 0.188)}
-# Steps of runs whose tokens were forced evenly over the experts: Megatron-Bridge and NeMo AutoModel, 2025.
-
-MEMORY = PublishedError(7, 0.090)  # peak memory of the runs above that print it: torchtitan and NeMo
-
-
-def published_error(stack: str, *, moe: bool = False) -> PublishedError | None:
-    """None where no published runs were planned under a stack."""
-    return (MOE if moe else DENSE).get(stack)

@@ -37,6 +37,13 @@ SOURCES = {
     "mbridge-moe": f"{BRIDGE}, 25.09, 25.11, 26.02; DeepEP and overlap as scripts/performance/configs has them",
     "automodel": "https://github.com/NVIDIA-NeMo/Automodel/blob/01926a5/docs/performance-summary.md",
     "torchtitan": "https://github.com/pytorch/torchtitan (docs/performance.md, benchmarks/llama3_h100_202412_torchtitan.md)",
+    "mosaic": "https://github.com/mosaicml/llm-foundry, scripts/train/benchmarking/README.md",
+    "vtrain-multi": "https://github.com/VIA-Research/vTrain, data/ground_truth_multi.csv",
+    "korthikanti": "https://arxiv.org/abs/2205.05198 table 5, as https://github.com/calculon-ai/calculon has it",
+    "mbridge": "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary-archive.md",
+    "simumax-b200": "https://github.com/MooreThreads/SimuMax, docs/b200/b200_release_v1.2_summary.json",
+    "maxtext-v5e": "https://github.com/AI-Hypercomputer/maxtext, src/maxtext/configs/tpu/v5e/README.md",
+    "tpu-trillium": "https://github.com/AI-Hypercomputer/tpu-recipes, training/trillium",
     "narayanan": "https://arxiv.org/abs/2104.04473 table 1; micro-batches from Megatron-LM examples/sc21/run_table_1.sh",
 }
 """Where the shipped runs are published."""
@@ -73,6 +80,8 @@ STACKS = dict.fromkeys(OLD, "megatron-2021") | {
     "tpu-trillium": "jax",
 }
 RACK = 64  # of an NVL72 as jobs use it
+POD = 256  # chips of a slice of v5e and v6e
+DCN = {"tpu-v5e": "3.125GB/s", "tpu-v6e": "12.5GB/s"}  # a chip's share of its host's NICs: 100G of four chips, 4 x 200G of eight
 LARGEST, LEAVES = 128, 160  # nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
 DEEPSEEK = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128}
 RECOMPUTED: dict[str, Any] = {word: word for word in ("selective", "full")}
@@ -153,15 +162,15 @@ def model_of(row: Row) -> dict[str, Any]:
 
 def forced_even(row: Row) -> bool:
     """Whether tokens were dealt out evenly, by the router's test mode or a capacity of 1."""
-    return bool(row.get("balanced")) or row["source"] == "simumax-b200" or "capacity factor 1.0" in row["note"]
+    return bool(row.get("balanced"))
 
 
 def layout_of(row: Row) -> dict[str, Any]:
     tp = whole(row, "tp")
     layout: dict[str, Any] = {key: whole(row, key) for key in ("cp", "pp", "ep", "dp")}
     layout |= {"tp": tp, "sp": row.get("sp") == "1" and tp > 1, "virtual": whole(row, "vpp")}
-    if row.get("etp") or "ETP 4" in row["note"]:
-        layout["etp"] = whole(row, "etp", 4)
+    if row.get("etp"):
+        layout["etp"] = whole(row, "etp")
     layout["deduplicate"] = bool(row.get("deepep"))
     if row.get("stages"):
         layout["stages"] = [int(count) for count in row["stages"].split()]
@@ -171,8 +180,16 @@ def layout_of(row: Row) -> dict[str, Any]:
 def job_of(row: Row) -> dict[str, Any]:
     named, stack = row["precision"].lower(), stack_of(row)
     fsdp = row["zero"].startswith("fsdp")
-    mode = "fsdp" if fsdp else "zero1" if row["zero"].startswith("zero1") else "ddp"
-    halves = row["source"] not in ("korthikanti", "narayanan", "torchtitan")  # the others sum gradients in 16 bits
+    mode = "fsdp" if fsdp else next((known for known in ("zero1", "hsdp") if row["zero"].startswith(known)), "ddp")
+    group = {"group": int(row["zero"].split("-")[1])} if mode == "hsdp" else {}
+    if mode == "fsdp" and row["device"].startswith("TPU") and whole(row, "devices") > POD:
+        mode, group = "hsdp", {"group": POD // whole(row, "tp")}
+    halves = row["source"] not in (
+        "korthikanti",
+        "narayanan",
+        "torchtitan",
+        "simumax-b200",
+    )  # the others sum gradients in 16 bits
     plain = row["source"] in (*OLD, "simumax-b200")  # with overlap off
     new, dense = stack == "megatron" and not fsdp, not whole(row, "experts", 0)
     return {
@@ -180,7 +197,7 @@ def job_of(row: Row) -> dict[str, Any]:
         "sequence": whole(row, "seq"),
         "batch": {"global": whole(row, "gbs"), "micro": whole(row, "mbs")},
         "layout": layout_of(row),
-        "shard": {"mode": mode} | ({"grad_bytes": 2} if halves else {}),
+        "shard": {"mode": mode} | group | ({"grad_bytes": 2} if halves else {}),
         "recompute": RECOMPUTED.get(row["recompute"], "none"),
         "precision": {"compute": "fp8" if "fp8" in named else "fp16" if named == "fp16" else "bf16"},
         "device": MACHINES[row["device"]][1],
@@ -199,7 +216,9 @@ def fabric_of(row: Row) -> Any:
 def fabric(name: str, ranks: int, rate: str) -> Any:
     """A shipped fabric for so many ranks, with NICs of another rate where the run had them."""
     if name.startswith("tpu"):
-        return colltool.load_fabric(name)
+        slices = ranks // POD
+        more = {"name": "dcn", "topology": "star", "size": slices, "alpha": "10us", "bandwidth": DCN[name]}
+        return colltool.load_fabric({"name": "slices", "like": name, "tiers": [more]} if slices > 1 else name)
     nodes, outer = max(2, -(-ranks // (RACK if name == "nvl72" else 8))), "roce" if name == "hgx-h200" else "ib"
     changes = [f"{outer}.size={nodes}"]
     changes += [f"{outer}.levels.spine.group={-(-nodes // LEAVES) * LEAVES}"] if nodes > LARGEST else []
@@ -215,9 +234,7 @@ def judge(row: Row) -> Judged:
     """
     setup, real = colltool.load_job(job_of(row)).setup(whole(row, "devices")), float(row["t_step_s"])
     step, kept = step_time(setup, CollectiveCostCache(fabric_of(row))), memory(setup)
-    printed = row.get("mem_GB", "").split()
-    unit = 2**30 if "GiB" in printed else 1e9
-    off = kept.bytes / (float(printed[0]) * unit) - 1 if printed else None
+    off = kept.bytes / (float(row["mem_GB"]) * 1e9) - 1 if row["mem_GB"] else None
     return Judged(row, step.step_s, bool(kept.fits), step.step_s / real - 1, step.control_s / real - 1, off)
 
 

@@ -25,7 +25,8 @@ from colltool.render.dispatch import Document, View, context, fields, listed, on
 from colltool.render.views.job import layout_text, numbers_text
 from colltool.training.changes import Change
 from colltool.training.plan import MFU_CONVENTION, JobLink, Plan, PlannedCall
-from colltool.training.step_time import BELIEVED, MEMORY, published_error
+from colltool.training.published import memory_error
+from colltool.training.step_time import BELIEVED
 
 _PAIRS = 4  # shown of a change (each protocol of a tier has its own bandwidth); JSON has all
 _MOST_CHANGES = 5
@@ -69,6 +70,13 @@ _CHANGES = (
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
     flag("fits", "fits"),
+)
+_NEEDED = (
+    label("what", "least"),
+    label("value", "is", get=lambda one: _worth(one.value, one.what)),
+    label("now", "now", get=lambda one: _worth(one.now, one.what)),
+    label("set", "with", get=lambda one: " ".join(f"--set {key}={value}" for key, value in one.set)),
+    number("step_s", "step", format_time),
 )
 _BUSIEST = (
     label("tier", "tier"),
@@ -142,6 +150,8 @@ def _sentences(result: Plan) -> Iterator[str]:
     yield f"takes {took} a step" + (f" ({off})" if off else "")
     if result.collectives and result.step_s:
         yield f"{percent(result.exposed_s / result.step_s)} of it is exposed communication{_mostly(result)}"
+    if (rate := result.goodput) is not None:
+        yield f"{rate.steps_per_day:,.0f} steps a day with failures, {percent(rate.share)} of the time"
     if result.changes:
         best = result.changes[0]
         yield f"Most to gain: {best.change}, {percent(best.gain)}, with {_typed(best)}"
@@ -192,7 +202,26 @@ def _blocks(result: Plan) -> list[Block]:
         facts.append(Lines(f"{counted(others, 'row')} of stages off the critical path are in JSON and CSV", ()))
     busiest = Table(_BUSIEST, result.wires, None, "how long the links of each tier are busy")
     notes = listed("notes", links.notes if links else ())
-    return [Headline(answer(result)), tables[0], *map(later, [*tables[1:], *facts, busiest]), *notes]
+    first = [*_needed(result), tables[0]]
+    return [Headline(answer(result)), *first, *map(later, [*tables[1:], *facts, busiest]), *notes]
+
+
+def _needed(result: Plan) -> list[Block]:
+    """The table of a target, or the line that no network reaches it."""
+    if (found := result.targeted) is None:
+        return []
+    if not found.possible:
+        free = f"the step of a free network is {format_time(result.control_step_s)}, {format_time(found.limit_s)} is asked"
+        return [Lines("target", (f"no network reaches {found.target.spoken}: {free}",))]
+    now = "reached as it is" if found.reached else "not reached as it is"
+    title = f"the least network for {found.target.spoken}, {format_time(found.limit_s)}, each alone ({now})"
+    return [Table(_NEEDED, found.needed, None, title)]
+
+
+def _worth(value: float | None, what: str) -> str:
+    if value is None:
+        return "none does it"
+    return format_rate(value) if what.startswith("slowest") else f"{value:.4g}"
 
 
 def _document(result: Plan) -> Document:
@@ -208,8 +237,10 @@ def _document(result: Plan) -> Document:
         | set_field(result.fabric_overrides)
         | {"job_set": dict(job.overrides), "device": result.device, "device_from": job.device_from or None}
         | fields(result, "step_s control_step_s network_share wire exposed_s hidden_s")
+        | {"error": result.error and result.error._asdict()}
         | {"measured_step_s": job.measured_step_s, **fields(result, "measured_error anchor")}
         | {"measured_memory_bytes": job.measured_memory_bytes, "memory_error": result.memory_error}
+        | {"goodput": result.goodput and result.goodput._asdict(), "target": _target(result)}
         | {"steps": job.steps, "run_s": result.run_s, "compression": pressed}
         | fields(result, "energy_J grounds tokens_per_s mfu")
         | {"mfu_convention": MFU_CONVENTION, "parts": plain(result.parts)}
@@ -219,6 +250,13 @@ def _document(result: Plan) -> Document:
         | ({"busiest_links": [_link(one) for one in links.links], "link_notes": list(links.notes)} if links else {})
         | {"changes": [one._asdict() | {"set": dict(one.set)} for one in result.changes]}
     )
+
+
+def _target(result: Plan) -> Document | None:
+    if (found := result.targeted) is None:
+        return None
+    needed = [one._asdict() | {"set": dict(one.set)} for one in found.needed]
+    return found.target._asdict() | fields(found, "limit_s reached possible") | {"needed": needed}
 
 
 def _link(one: JobLink) -> Document:
@@ -251,19 +289,20 @@ def _facts(result: Plan) -> Iterator[str]:
         yield f"MFU {percent(result.mfu)} ({MFU_CONVENTION})"
     if (stack := result.setup.stack) is not None:
         off = "no published run beside it"
-        if found := _against(result):
-            error, runs, moe = found
-            kind = "with experts, evenly loaded," if moe else "of dense models"
-            memory = f"memory of {MEMORY.runs} by {percent(MEMORY.median_error)}"
-            off = f"{runs} published runs {kind} were off by {percent(error)}, {memory} (medians)"
+        if found := result.error:
+            free = f"{percent(found.control)} with a free network"
+            memory = f"memory of {memory_error().runs} by {percent(memory_error().median)}"
+            runs = f"{found.runs} published runs of sources left out"
+            off = f"{runs} were off by {percent(found.median)} ({free}), {memory} (medians)"
         yield f"compute: kernel efficiencies of stack {stack.name}; {off}"
     yield from result.grounds
     if (kept := result.memory) is not None:
         room = fits = ""
         if kept.capacity_bytes is not None:
             room = f" of {format_bytes(kept.capacity_bytes, 3)}"
-            close = kept.fits is not None and abs(kept.bytes / kept.capacity_bytes - 1) <= MEMORY.median_error
-            off = f", by less than such figures were off ({percent(MEMORY.median_error)})" if close else ""
+            usual = memory_error().median
+            close = kept.fits is not None and abs(kept.bytes / kept.capacity_bytes - 1) <= usual
+            off = f", by less than such figures were off ({percent(usual)})" if close else ""
             fits = f": DOES NOT FIT{off}" if kept.fits is False else f": fits{off}" if close else ""
         yield f"memory: {format_bytes(kept.bytes, 3)}{room} on the worst stage, {kept.worst_stage}{fits}"
     yield from _measured(result)
@@ -271,19 +310,16 @@ def _facts(result: Plan) -> Iterator[str]:
 
 
 def _known_error(result: Plan) -> str:
-    """The error of the step time: against the measured step, else the median over published runs like it; may be empty."""
+    """How far off the step may be: against the measured step, else by published runs like it; may be empty."""
     if result.measured_error is not None and result.job.measured_step_s is not None:
         off = percent(result.measured_error, sign="+")
         return f"{off} off the measured step" if result.anchor is None else f"as measured; compute as modelled is {off} off"
-    found = _against(result)
-    return f"{found[1]} published runs like it: median error {percent(found[0])}" if found else ""
-
-
-def _against(result: Plan) -> tuple[float, int, bool] | None:
-    stack, model = result.setup.stack, result.setup.model
-    moe = bool(model and model.moe_layers)
-    found = published_error(stack.name, moe=moe) if stack is not None else None
-    return (found.median_error, found.runs, moe) if found else None
+    if result.setup.stack is None or result.setup.compute is not None:
+        return ""
+    if (found := result.error) is None:
+        return "no published run beside it"
+    low, high = (format_time(one, 2) for one in found.spread(result.step_s))
+    return f"{low} to {high} in nine runs of ten like it"
 
 
 def _measured(result: Plan) -> Iterator[str]:
@@ -320,6 +356,14 @@ def _run(result: Plan) -> Iterator[str]:
         step = f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)} ({change})"
         same = f"with {more} the same accuracy is {'' if small.gains else 'not '}reached sooner"
         yield f"a step takes {step}: {same}; break-even is at {percent(small.break_even_extra_steps)} more steps"
+    if (rate := result.goodput) is not None:
+        size, write = format_bytes(rate.checkpoint_bytes, 3), format_duration(rate.write_s)
+        yield f"a failure every {format_duration(rate.job_mtbf_s)}; a checkpoint of {size} takes {write} to write"
+        every = (
+            f"every {format_duration(rate.interval_s)}: {rate.steps_per_day:,.0f} steps a day, {percent(rate.share)} of the time"
+        )
+        best = f"; best is every {format_duration(rate.best_interval_s)}, {rate.best_steps_per_day:,.0f} steps a day"
+        yield every + (best if rate.interval_s != rate.best_interval_s else ", the best interval (Daly 2006)")
     if steps is not None and result.run_s is not None:
         run = f"{steps:,} steps take {format_duration(result.run_s)}"
         plainly = f"{format_duration(small.plain_run_s(steps))} without compression" if small else ""

@@ -259,7 +259,8 @@ def _facts(result: LayoutSearch) -> Iterator[str]:
     best = result.best
     kept = f" with {', '.join(f'{name}={value}' for name, value in result.kept)}" if result.kept else ""
     placed = f", {result.priced} sit on the fabric" if result.priced < result.fit else ""
-    fit = f"{result.fit} fit {format_bytes(result.capacity_bytes, 3)}{placed}"
+    free = f" less {percent(result.headroom)} headroom" if result.headroom else ""
+    fit = f"{result.fit} fit {format_bytes(result.capacity_bytes, 3)}{free}{placed}"
     yield f"{counted(result.held, 'layout')}{kept} fill the ranks, {fit}"
     if result.job.device_from != "job":
         whose = f"that of {result.fabric}" if result.job.device_from == "fabric" else f"the job's: {result.fabric} names none"

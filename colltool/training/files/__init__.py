@@ -233,16 +233,18 @@ class AttentionFile(Part):
 class StackFile(Part):
     """Software: what its kernels reach of the device, and what it costs beside them.
 
-    ``gemm``: the share of peak that a large GEMM reaches, by precision and generation. A smaller one reaches half of it where the
-    device has ``half_wave`` tiles a unit, and where the inner dimension is ``half`` (in 8 bits ``fp8_half``);
-    ``weight_gradient``: the share of that where it adds to a gradient in 32 bits. ``grouped``: of a GEMM over several experts, by generation, and ``grouped_half``: the tokens of an expert at which it
-    reaches half of that. ``elementwise``: bytes moved a token and layer forward, in units of hidden x bytes of an activation,
-    ``inside``: the part of it in tensor parallel regions; ``backward_elementwise`` times that backward. ``memory_*``: the share
-    of memory bandwidth that a GEMM, an elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside
-    everything; ``jitter``: its growth a doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model;
-    ``loss_bytes``: of a logit for the loss, beside what the head wrote. ``slowed``: by how much compute slows while communication
-    runs beside it. ``routing``: what a layer with experts takes forward beside its kernels, as the host waits for
-    the tokens of each; ``tensor_overlap``: how tensor parallelism hides, where a job does not say. ``assumed``: generations whose shares no measured kernel stands behind.
+    ``gemm``: the share of peak that a large GEMM reaches, by precision and generation. A smaller one reaches half of it where
+    the device has ``half_wave`` tiles a unit, and where the inner dimension is ``half`` (in 8 bits ``fp8_half``);
+    ``weight_gradient``: the share of that where it adds to a gradient in 32 bits. ``grouped``: of a GEMM over several experts,
+    by generation, and ``grouped_half``: the tokens of an expert at which it reaches half of that. ``elementwise``: bytes moved
+    a token and layer forward, in units of hidden x bytes of an activation, ``inside``: the part of it in tensor parallel
+    regions; ``backward_elementwise`` times that backward. ``memory_*``: the share of memory bandwidth that a GEMM, an
+    elementwise kernel and the optimizer reach. ``fixed``: what a step takes beside everything; ``jitter``: its growth a
+    doubling of devices beyond 8. ``runtime``: memory that is no tensor of the model; ``loss_bytes``: of a logit for the loss,
+    beside what the head wrote. ``slowed``: by how much compute slows while communication runs beside it. ``allocator``: what
+    the memory allocator holds beyond activations, logits and gathered layers, a share of them; ``routing``: what a layer with
+    experts takes forward beside its kernels, as the host waits for the tokens of each; ``tensor_overlap``: how tensor
+    parallelism hides, where a job does not say. ``assumed``: generations whose shares no measured kernel stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -270,6 +272,7 @@ class StackFile(Part):
     runtime: Size
     assumed: Annotated[tuple[Generation, ...], Field(max_length=32), Accepted("a list of generations, such as [tpu-v4]")] = ()
     loss_bytes: Factor = 4.0
+    allocator: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0
     routing: Duration = 0.0
     tensor_overlap: Annotated[TensorOverlap, Accepted("none, bulk or split")] = "none"
     slowed: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from colltool.base.errors import ColltoolError, ManyErrors, nearest, printable, problems_of
 from colltool.base.files import read_text
 from colltool.definitions.field_types import Accepted, Flag, Part
-from colltool.definitions.reader import read
+from colltool.definitions.reader import read, sourced
 from colltool.fabric.load import SUFFIX, exists
 from colltool.training.files import DeviceFile, Dimension, ModelFile, StackFile
 
@@ -343,6 +343,26 @@ def read_model(name: str, folder: Path) -> ModelFile:
         fix, where = "give the model as a mapping: layers, hidden, heads, ffn, vocab ...", f"{printable(path)}:1:1"
         wrong = [ColltoolError(one.what, where=where, fix=one.fix or fix) for one in problems_of(error)]
         raise ManyErrors(wrong) from error
+
+
+def mapping_of(part: str, name: str, folder: Path) -> dict[str, Any]:
+    """What a named model, device or stack holds, as a job may write it out."""
+    if part == "model" and name.endswith(".json") and name.removesuffix(SUFFIX) not in _names("models"):
+        return read_model(name, folder).model_dump(by_alias=True, exclude_defaults=True, mode="json")
+    kind: Kind = {"model": "models", "device": "devices", "stack": "stacks"}[part]  # type: ignore[assignment]
+    stem = name.removesuffix(SUFFIX)
+    path = str(preset_folder(kind) / f"{stem}{SUFFIX}") if stem in _names(kind) else _found(kind, name, folder)
+    found: dict[str, Any] = sourced(read_text(path, "definition", path), path)[0].data
+    return {key: value for key, value in found.items() if key not in ("source", "notes")}
+
+
+def longest_sequence(model: str) -> int | None:
+    """The positions that a config.json gives; None where it gives none, or for a shipped model."""
+    if not model.endswith(".json"):
+        return None
+    data = sourced(read_text(model, "config", model), model)[0].data
+    given = data.get("max_position_embeddings", data.get("n_positions")) if isinstance(data, dict) else None
+    return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None
 
 
 read_device = partial(_read, "devices", DeviceFile)

@@ -1,0 +1,63 @@
+"""Steps a day where ranks fail: checkpoints, what a failure loses, and the interval that loses least.
+
+Young 1974, Commun. ACM 17(9), 530: the best interval is sqrt(2 C M). Daly 2006, Future Gener. Comput. Syst. 22(3), 303, eq 20
+and 37: the wall time of an interval, and the best one to higher order. C: writing a checkpoint, M: between failures, R: restart.
+"""
+
+from __future__ import annotations
+
+from math import exp, expm1, sqrt
+from typing import NamedTuple
+
+from colltool.training.parallel_config import ParallelConfig
+
+DAY_S = 86_400.0
+STATES = 8.0
+"""Bytes of a parameter in a checkpoint beside its weight in fp32: Adam's two moments."""
+
+
+class Failures(NamedTuple):
+    """``mtbf_s`` of one rank; ``storage_Bps``: what all ranks together write and read of a checkpoint."""
+
+    mtbf_s: float
+    storage_Bps: float
+    interval_s: float | None = None  # None: the best
+    restart_s: float = 600.0
+
+
+class Goodput(NamedTuple):
+    job_mtbf_s: float
+    checkpoint_bytes: float
+    write_s: float
+    best_interval_s: float
+    interval_s: float
+    share: float  # of the time that moves the training on
+    steps_per_day: float
+    best_steps_per_day: float
+
+
+def best_interval(write_s: float, mtbf_s: float) -> float:
+    """Daly 2006, eq 37: sqrt(2CM) (1 + sqrt(C/2M)/3 + C/2M/9) - C below C = 2M, else M."""
+    if write_s >= 2 * mtbf_s:
+        return mtbf_s
+    small = write_s / (2 * mtbf_s)
+    return sqrt(2 * write_s * mtbf_s) * (1 + sqrt(small) / 3 + small / 9) - write_s
+
+
+def useful_share(interval_s: float, write_s: float, mtbf_s: float, restart_s: float) -> float:
+    """Daly 2006, eq 20: an interval takes M e^(R/M) (e^((t+C)/M) - 1) where failures come at random."""
+    if (interval_s + write_s + restart_s) / mtbf_s > 500:  # nothing is ever finished
+        return 0.0
+    return interval_s / (mtbf_s * exp(restart_s / mtbf_s) * expm1((interval_s + write_s) / mtbf_s))
+
+
+def goodput(config: ParallelConfig, step_s: float, given: Failures) -> Goodput:
+    assert config.model is not None
+    mtbf_s, size = given.mtbf_s / config.layout.ranks, config.model.parameters * (4.0 + STATES)
+    write_s = size / given.storage_Bps
+    best = max(best_interval(write_s, mtbf_s), step_s)
+    interval = best if given.interval_s is None else given.interval_s
+    restart_s = given.restart_s + write_s  # the checkpoint is read back
+    share, most = (useful_share(one, write_s, mtbf_s, restart_s) for one in (interval, best))
+    each = DAY_S / step_s
+    return Goodput(mtbf_s, size, write_s, best, interval, share=share, steps_per_day=share * each, best_steps_per_day=most * each)
