@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean, median
@@ -12,9 +13,9 @@ import pytest
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-from bench_plan import RUNS, SOURCES, Judged, growth, judged, rows, stack_of  # noqa: E402
+from bench_plan import RUNS, SOURCES, Judged, growth, judged, regret, rows, stack_of  # noqa: E402
 
-from colltool.training.step_time import DENSE, MEMORY, MOE, PublishedError  # noqa: E402
+from colltool.training.published import PublishedError, memory_error, published_error  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -24,49 +25,68 @@ def found() -> list[Judged]:
     return all_of_them
 
 
-def off(found: Iterable[Judged], stack: str, kind: str) -> list[float]:
-    return [abs(one.error) for one in found if stack_of(one.row) == stack and one.kind == kind]
+def off(found: Iterable[Judged], stack: str, *kinds: str) -> list[float]:
+    return [abs(one.error) for one in found if stack_of(one.row) == stack and one.kind in kinds]
 
 
 def test_every_run_names_a_source_and_stands_once() -> None:
     listed = rows()
-    assert len(listed) >= 100
-    assert RUNS.stat().st_size < 40_000
+    assert len(listed) >= 800
+    assert RUNS.stat().st_size < 150_000
     assert {row["source"] for row in listed} == set(SOURCES)
     assert all("https://" in source for source in SOURCES.values())
     keys = [(row["source"], row["run"], row["device"]) for row in listed]
-    assert len(set(keys)) == len(keys)
+    assert [key for key, count in Counter(keys).items() if count > 1] == []
 
 
-@pytest.mark.parametrize("stack", sorted(DENSE))
-def test_dense_runs_are_as_far_off_as_the_output_says(found: list[Judged], stack: str) -> None:
-    errors = off(found, stack, "dense")
-    assert DENSE[stack] == PublishedError(len(errors), pytest.approx(median(errors), abs=6e-4))
+def test_the_printed_error_is_of_these_runs(found: list[Judged]) -> None:
+    """Each class of ``errors.csv`` was made of the runs that stand in the table."""
+    of = Counter((stack_of(one.row), one.kind != "dense") for one in found)
+    for (stack, moe), runs in of.items():
+        told = published_error(stack, moe=moe)
+        assert (told.runs if told else 0) == (runs if runs >= 10 else 0), stack
+    assert memory_error().runs == sum(one.memory is not None for one in found)
 
 
-def test_runs_with_experts_are_as_far_off_as_the_output_says(found: list[Judged]) -> None:
-    errors = off(found, "megatron", "moe")
-    assert PublishedError(len(errors), pytest.approx(median(errors), abs=6e-4)) == MOE["megatron"]
-    assert median(errors) <= 0.20
-
-
-def test_dense_runs_of_megatron_are_near(found: list[Judged]) -> None:
-    errors = off(found, "megatron", "dense")
-    assert median(errors) <= 0.08
-    assert mean(errors) <= 0.12
-    assert max(errors) <= 0.27
-    free = [abs(one.control) for one in found if stack_of(one.row) == "megatron" and one.kind == "dense"]
-    assert median(free) > 1.5 * median(errors), "the network is priced, not left out"
+@pytest.mark.parametrize(
+    ("stack", "kinds", "most"),
+    [
+        ("megatron", ("dense",), 0.05),
+        ("megatron", ("moe", "moe routed"), 0.15),
+        ("megatron-2021", ("dense",), 0.08),
+        ("fsdp", ("dense",), 0.05),
+        ("jax", ("dense", "moe", "moe routed"), 0.11),
+    ],
+)
+def test_the_error_of_unseen_sources_is_told_not_that_of_the_fit(
+    found: list[Judged], stack: str, kinds: tuple[str, ...], most: float
+) -> None:
+    """The constants were chosen on these runs; what is printed was not, and is larger."""
+    errors = off(found, stack, *kinds)
+    told = published_error(stack, moe="moe" in kinds and "dense" not in kinds)
+    assert isinstance(told, PublishedError)
+    assert median(errors) <= most
+    assert median(errors) < told.median + 0.01
+    assert mean(errors) < told.mean + 0.01
+    assert 0.5 < told.low < 1 < told.high < 2
 
 
 def test_steps_grow_with_the_replicas_as_they_did(found: list[Judged]) -> None:
-    grown = growth(found)
-    assert len(grown) >= 14
-    assert {name: more for name, more in grown.items() if abs(more) > 0.015} == {}
+    grown = [abs(more) for more in growth(found).values()]
+    assert len(grown) >= 20
+    assert median(grown) <= 0.01
+    assert max(grown) <= 0.12
+
+
+def test_the_layout_that_the_plan_would_take_was_nearly_the_fastest(found: list[Judged]) -> None:
+    lost = regret(found)
+    assert len(lost) >= 20
+    assert median(lost) <= 0.01
+    assert mean(lost) <= 0.05
 
 
 def test_memory_is_near_and_what_ran_fits(found: list[Judged]) -> None:
     errors = [abs(one.memory) for one in found if one.memory is not None]
-    assert PublishedError(len(errors), pytest.approx(median(errors), abs=6e-4)) == MEMORY
-    assert median(errors) <= 0.15
+    assert median(errors) == pytest.approx(memory_error().median, abs=6e-4)
+    assert sum(error <= 0.15 for error in errors) >= 0.9 * len(errors)
     assert sum(one.fits for one in found) >= 0.87 * len(found), "recompute is not stated for most of the others"

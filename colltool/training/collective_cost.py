@@ -245,12 +245,12 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
 
 
 def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
-    """Two ranks at a distance that no group of the fabric has, such as the ends of a pipeline: the nearest that one has."""
+    """Two ranks at a distance that no group of the fabric has, such as the ends of a pipeline: the next farther one."""
     if ranks != 2:
         return ()
     known = every_stride(fabric)
-    below, above = [one for one in known if one <= stride], [one for one in known if one > stride]
-    return (((2, (below or above)[-1 if below else 0]), 1.0),) if known else ()
+    near = min((one for one in known if one >= stride), default=max(known, default=0))
+    return (((2, near), 1.0),) if near else ()
 
 
 def job_slice(fabric: Fabric, ranks: int) -> Fabric:

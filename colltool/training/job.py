@@ -6,7 +6,7 @@ Named files are read, and defaults that follow from other keys filled in.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,10 +22,10 @@ from colltool.definitions.source import KeyPath
 from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets
 from colltool.training.constraint_violations import Violation, constraint_violations, invalid_overlaps
+from colltool.training.drafted import drafted_mapping
 from colltool.training.files import Schedule, TensorOverlap
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
 from colltool.training.files.presets import (
-    longest_sequence,
     mapping_of,
     preset_folder,
     preset_names,
@@ -198,38 +198,18 @@ def _drafted(model: str, overrides: Overrides, short: Shorthand) -> Job:
     return replace(job, drafted=True)
 
 
-TOKENS = 4 * 2**20
-"""Of a step where nothing says more: the first batch of Llama 3 (arXiv:2407.21783, section 3.4.1)."""
-LONGEST = 8192
-"""A sequence where a model takes longer ones: Llama 3 trained with it before it was made longer (section 3.4.2)."""
-
-
-def drafted_mapping(model: str) -> dict[str, Any]:
-    """What a job file for a model would hold: usual sequence and batch, ZeRO-1."""
-    called = Path(model).parent.name if Path(model).name == "config.json" else Path(model).stem
-    sequence = min(LONGEST, longest_sequence(model) or LONGEST)
-    return {
-        "schema": "colltool.job/1",
-        "name": called or "model",
-        "model": model,
-        "sequence": sequence,
-        "batch": {"global": max(1, TOKENS // sequence), "micro": 1},
-        "shard": {"mode": "zero1"},
-        "stack": "megatron",
-    }
-
-
 def _opened(
     content: str | Mapping[str, Any], name: str, folder: Path, overrides: Overrides, short: Shorthand
 ) -> Reading[JobFile]:
     """A job's reading; what it names is written out where an override goes below the name: ``model.moe.imbalance=1``."""
     source, problems = sourced(content, name)
-    keys = list(overrides) if isinstance(overrides, Mapping) else [str(one).partition("=")[0] for one in overrides or ()]
+    told = overrides if isinstance(overrides, Iterable) and not isinstance(overrides, str) else ()
+    keys = [str(one).partition("=")[0] for one in told]
     for part in ("model", "device", "stack") if isinstance(source.data, dict) else ():
-        told = source.data.get(part)
-        if isinstance(told, str) and any(str(key).strip().startswith(f"{part}.") for key in keys):
+        named = source.data.get(part)
+        if isinstance(named, str) and any(key.strip().startswith(f"{part}.") for key in keys):
             with suppress(ColltoolError):  # a name that is not there is refused where it is read
-                source.data[part] = mapping_of(part, told, folder)
+                source.data[part] = mapping_of(part, named, folder)
     return read_source(JobFile, source, problems, overrides, short)
 
 
@@ -321,7 +301,7 @@ def draft(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelCon
         micro_batch=batch.micro if batch else 1,
         shard=shard_of(file.shard, layout, file.precision.grads),
         schedule=schedule,
-        **recomputed(file),
+        **recomputed(file, stack),
         precision=Precision(*(getattr(file.precision, name) for name in Precision._fields)),
         device=device,
         stack=stack,
@@ -332,9 +312,10 @@ def draft(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelCon
     )
 
 
-def recomputed(file: JobFile) -> dict[str, Any]:
-    """What a job recomputes, as fields of a configuration."""
-    if isinstance(said := file.recompute, str):
+def recomputed(file: JobFile, stack: Stack | None) -> dict[str, Any]:
+    """What a job recomputes, as fields of a configuration: by default what its stack does."""
+    said = file.recompute or (stack.recompute if stack is not None else "none")
+    if isinstance(said, str):
         return {"recompute": said}
     if said.layers is not None:
         return {"recompute": "layers", "again_layers": said.layers}

@@ -278,7 +278,8 @@ def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
         found["batch.micro"] = config.micro_batch
     if config.schedule != (file.schedule or default_schedule(layout.virtual)):
         found["schedule"] = config.schedule
-    if config.recompute != file.recompute:
+    usual = job.draft.stack.recompute if job.draft.stack is not None else "none"
+    if config.recompute != (file.recompute or usual):
         found["recompute"] = config.recompute
     if config.shard.mode != shard.mode:
         found["shard.mode"] = config.shard.mode

@@ -8,7 +8,7 @@ from math import exp, log
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.training.files import BYTES, DeviceFile, ModelFile, MoeFile, StackFile, TensorOverlap
+from colltool.training.files import BYTES, DeviceFile, ModelFile, MoeFile, Recompute, StackFile, TensorOverlap
 from colltool.training.measured_gemms import MeasuredGemm
 
 EIGHT_BITS = ("fp8", "int8", "fp4")
@@ -225,6 +225,7 @@ class Stack(NamedTuple):
     allocator: float = 0.0
     routing_s: float = 0.0  # of a layer with experts forward, twice that backward
     tensor_overlap: TensorOverlap = "none"
+    recompute: Recompute = "none"
     half: float = 150.0
     half_wave: float = 0.15
     weight_gradient: float = 0.95

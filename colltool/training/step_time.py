@@ -296,6 +296,10 @@ def assumptions(job: Job, fabric: Fabric, costs: CollectiveCostCache, step: Trai
     if (moe := step.config.moe) is not None and not moe.imbalance_said:
         even = given("job_overrides", ["model.moe.imbalance=1"])
         yield said(f"the busiest rank of experts is taken at {moe.imbalance:g} times the mean; forced even: {even}")
+    stack, recompute = job.draft.stack, step.config.recompute
+    if job.file.recompute is None and stack is not None and recompute == stack.recompute != "none":
+        other = given("job_overrides", ["recompute=none"])
+        yield said(f"recompute {recompute}, as {stack.name} does unless it is told: {other} for another")
     for one in job.draft.model.left_out if job.draft.model is not None else ():
         yield f"not counted: {one}"
     yield from _step_assumptions(costs, step, energy=job.energy)

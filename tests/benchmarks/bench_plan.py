@@ -85,9 +85,8 @@ DCN = {"tpu-v5e": "3.125GB/s", "tpu-v6e": "12.5GB/s"}  # a chip's share of its h
 LARGEST, LEAVES = 128, 160  # nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
 DEEPSEEK = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128}
 RECOMPUTED: dict[str, Any] = {word: word for word in ("selective", "full")}
-RECOMPUTED |= dict.fromkeys(
-    ("custom", "qkv_proj_offloaded"), {"modules": ["core_attn", "mlp"]}
-)  # MaxText keeps q, k and v on the host
+# MaxText keeps q, k and v on the host
+RECOMPUTED |= {word: {"modules": ["core_attn", "mlp"]} for word in ("custom", "qkv_proj_offloaded")}
 SERIES = ("source", "model", "layers", "seq", "mbs", "tp", "pp", "vpp", "cp", "ep", "zero", "recompute", "precision", "device")
 
 

@@ -3,8 +3,8 @@
     python tests/benchmarks/fit_stacks.py            # the fit to all runs, beside what the stacks say
     python tests/benchmarks/fit_stacks.py --errors   # each source left out in turn; writes colltool/training/data/errors.csv
 
-A source counts as much as any other, whatever the number of its runs. The share of peak of a generation is one for all stacks: they
-run the same cuBLAS. What a source left out leaves without any run keeps the value of the nearest generation.
+A source counts as much as any other, whatever the number of its runs. The share of peak of a generation is one for all stacks:
+they run the same cuBLAS. What a source left out leaves without any run keeps the value of the nearest generation.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.memory import memory
 from colltool.training.model import Stack
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.step_time import step_time
+from colltool.training.step_time import TrainingStep, step_time
 
 Values = dict[str, float]
 Pairs = tuple[tuple[str, float], ...]
 ERRORS = Path(colltool.__file__).parent / "training" / "data" / "errors.csv"
 START: Values = {
-    "bf16 ampere": 0.82, "bf16 hopper": 0.68, "bf16 blackwell": 0.5, "fp8 hopper": 0.6, "fp8 blackwell": 0.5, "fp8 blackwell-ultra": 0.6,
-    "bf16 tpu-v5e": 0.75, "bf16 tpu-v6e": 0.75, "fsdp attention ampere": 0.3, "fsdp attention hopper": 0.3, "fsdp elementwise": 43.0,
+    "bf16 ampere": 0.82, "bf16 hopper": 0.68, "bf16 blackwell": 0.5,
+    "fp8 hopper": 0.6, "fp8 blackwell": 0.5, "fp8 blackwell-ultra": 0.6,
+    "bf16 tpu-v5e": 0.75, "bf16 tpu-v6e": 0.75,
+    "fsdp attention ampere": 0.3, "fsdp attention hopper": 0.3, "fsdp elementwise": 43.0,
     "megatron routing": 0.5e-3,
 }  # fmt: skip
-"""Before any run is seen: GEMMs alone, attention as published, kernels counted."""
-NEAREST = {"fp8 blackwell-ultra": "fp8 blackwell", "bf16 tpu-v5e": "bf16 tpu-v6e", "bf16 tpu-v6e": "bf16 tpu-v5e"}
+"""Before any run is seen: GEMMs alone, attention as published, kernels counted; TPUs as v4 in PaLM (arXiv:2204.02311)."""
+NEAREST = {"fp8 blackwell-ultra": "fp8 blackwell"}
 STEPS = [exp(0.03 * step) for step in range(-8, 9)]
 ROUNDS = 2
 FEWEST = 10  # runs of a class that has errors of its own
@@ -58,11 +60,13 @@ class Run(NamedTuple):
         stack = bench.stack_of(self.row)
         return f"{stack} moe" if bench.whole(self.row, "experts", 0) else stack
 
+    def planned(self, values: Values) -> TrainingStep:
+        assert self.setup.stack is not None
+        return step_time(self.setup._replace(stack=with_values(self.setup.stack, values)), self.costs)
+
     def off(self, values: Values) -> float:
         """log(planned / measured)."""
-        assert self.setup.stack is not None
-        changed = self.setup._replace(stack=with_values(self.setup.stack, values))
-        return log(step_time(changed, self.costs).step_s / self.real_s)
+        return log(self.planned(values).step_s / self.real_s)
 
 
 def with_values(stack: Stack, values: Values) -> Stack:
@@ -117,13 +121,14 @@ def fitted(found: list[Run]) -> Values:
     return values
 
 
-def left_out(found: list[Run]) -> list[tuple[Run, float]]:
-    """Every run with the error of constants that its source had no part in."""
+def left_out(found: list[Run]) -> list[tuple[Run, float, float]]:
+    """Every run with planned over measured by constants that its source had no part in, and that of a free network."""
     out = []
     for source in sorted({one.row["source"] for one in found}):
         values = fitted([one for one in found if one.row["source"] != source])
-        mine = [(one, one.off(values)) for one in found if one.row["source"] == source]
-        print(f"without {source:18} {len(mine):4} runs  median {median(abs(exp(e) - 1) for _, e in mine):6.1%}  ",
+        planned = [(one, one.planned(values)) for one in found if one.row["source"] == source]
+        mine = [(one, step.step_s / one.real_s, step.control_s / one.real_s) for one, step in planned]
+        print(f"without {source:18} {len(mine):4} runs  median {median(abs(ratio - 1) for _, ratio, _ in mine):6.1%}  ",
               " ".join(f"{value:.3g}" for value in values.values()), flush=True)  # fmt: skip
         out += mine
     return out
@@ -144,13 +149,12 @@ def summary(name: str, ratios: list[float], control: list[float]) -> dict[str, s
 
 
 def write_errors(found: list[Run]) -> None:
-    by_kind: dict[str, list[tuple[Run, float]]] = defaultdict(list)
-    for one, error in left_out(found):
-        by_kind[one.kind].append((one, error))
+    by_kind: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for one, *ratios in left_out(found):
+        by_kind[one.kind].append((ratios[0], ratios[1]))
     lines = []
     for kind, mine in sorted((kind, mine) for kind, mine in by_kind.items() if len(mine) >= FEWEST):
-        control = [step_time(one.setup, one.costs).control_s / one.real_s for one, _ in mine]
-        lines.append(summary(kind, [exp(error) for _, error in mine], control))
+        lines.append(summary(kind, [ratio for ratio, _ in mine], [free for _, free in mine]))
     kept = [(memory(one.setup).bytes / (float(one.row["mem_GB"]) * 1e9)) for one in found if one.row["mem_GB"]]
     lines.append(summary("memory", kept, kept))
     with ERRORS.open("w", newline="", encoding="utf-8") as file:

@@ -388,6 +388,11 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
     from colltool.training.files.presets import preset_folder as shipped_workloads
 
     job = (shipped_workloads("jobs") / "llama3-70b.yaml").read_text()
+    import json
+
+    from small import HF_LLAMA
+
+    Path("config.json").write_text(json.dumps(HF_LLAMA))
     Path("my-job.yaml").write_text(job.replace("device: h100\n", ""))  # computes on what the cluster has
     Path("my-ladder.yaml").write_text((shipped_folder() / "ladders" / "n512.yaml").read_text())
     Path("ladder.json").write_text(Path("old.json").read_text())

@@ -116,7 +116,7 @@ def test_what_cannot_be_searched(run: Any, args: tuple[str, ...], what: str, fix
 
 
 def test_a_shell_offers_what_can_be_kept() -> None:
-    assert complete_keep("re") == [f"recompute={name}" for name in RECOMPUTATIONS]
+    assert complete_keep("re") == [f"recompute={name}" for name, row in RECOMPUTATIONS.items() if row.whole]
     assert complete_keep("tp") == ["tp="]
 
 

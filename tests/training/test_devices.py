@@ -87,7 +87,7 @@ def test_the_same_chip_with_other_memory_is_no_clash() -> None:
 
 
 def test_a_stack_that_does_not_know_the_device_names_one_that_does() -> None:
-    said = refused("llama3-70b", "tpu-v5p", 256)
+    said = refused(colltool.load_job("llama3-70b", ["stack=megatron"]), "tpu-v5p", 256)
     assert "stack megatron has no efficiency for bf16 on tpu-v5p" in said
     assert "--job-set stack=jax" in said
 

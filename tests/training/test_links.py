@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import colltool
-from colltool.training.plan import JobLink, Plan
+from colltool.training.job_links import JobLink
+from colltool.training.plan import Plan
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

@@ -242,9 +242,9 @@ class JobFile(Part):
     shard: Annotated[ShardFile, Accepted("a mapping such as {mode: zero1}")] = ShardFile()
     schedule: Schedule | None = None
     recompute: Annotated[
-        Recompute | RecomputeFile,
+        Recompute | RecomputeFile | None,
         Accepted("none, selective (attention's core), full, or a mapping such as {layers: 4} or {modules: [core_attn, mlp]}"),
-    ] = "none"
+    ] = None
     precision: Annotated[PrecisionFile, Accepted("a mapping such as {compute: bf16}")] = PrecisionFile()
     device: Annotated[_Called | DeviceFile | None, Accepted("a shipped device such as h100, or a mapping")] = None
     stack: Annotated[_Called | StackFile | None, Accepted("a shipped stack such as megatron, or a mapping")] = None
