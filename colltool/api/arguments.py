@@ -121,6 +121,7 @@ ARGUMENTS = {
     "calls": Argument("--calls", "FILE", "Write the calls of a step as a job, for colltool plan on another fabric."),
     # jobs
     "job": Argument("--job", "JOB", "A job file, or the name of a shipped one.", offers="job"),
+    "model": Argument("", "MODEL", "The path of a config.json, or the name of a shipped model."),
     "job_overrides": Argument("--job-set", "KEY=VALUE", "Override a value of the job; repeatable."),
     "links": Argument("--links", help="Also the busiest link of each kind, all groups of all dimensions sending at once.",
         kind="flag"),

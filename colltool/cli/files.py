@@ -19,6 +19,25 @@ fabric = group_app("Shipped fabrics; start, show, draw, check, size your own.")
 job = group_app("Shipped jobs; show, check and describe job files.")
 
 
+def as_yaml(out: Out) -> bool:
+    """Whether a definition itself is asked for, not what is made of it."""
+    asked = out.form == "yaml" or (out.form is None and out.path is not None and out.path.suffix in o.FABRIC_SUFFIXES)
+    if asked and out.columns is not None:
+        raise ColltoolError("a YAML file has no columns", argument="columns", fix="leave it out, or --format table")
+    return asked
+
+
+def new_file(output: Path | None, what: str) -> Path | None:
+    """Where a definition is written; ColltoolError for another suffix, or a file that is there."""
+    path = o.to_file(output)
+    if path is not None and path.suffix not in o.FABRIC_SUFFIXES:
+        raise ColltoolError(f"{what} ends in .yaml, got {path}", argument="output", fix=f"name it {path.stem}.yaml")
+    if path is not None and os.path.exists(path):
+        said = f"{path} is there already, and somebody may have filled it in"
+        raise ColltoolError(said, argument="output", fix="name another file, or remove it first")
+    return path
+
+
 @command(fabric, "list", "The shipped fabrics.")
 def list_fabrics(*, out: Out) -> None:
     """The shipped fabrics.
@@ -51,11 +70,9 @@ def show_fabric(
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
-    if out.form == "yaml" or (out.form is None and out.path is not None and out.path.suffix in o.FABRIC_SUFFIXES):
+    if as_yaml(out):
         from colltool.fabric.templates import yaml_of
 
-        if out.columns is not None:
-            raise ColltoolError("a YAML file has no columns", argument="columns", fix="leave it out, or --format table")
         write(yaml_of(fabric, set_ or ()), out.path)
         return
     loaded = colltool.load_fabric(fabric, set_ or ())
@@ -113,13 +130,7 @@ def init_fabric(
     """
     from colltool.fabric.templates import fabric_start
 
-    path = o.to_file(output)
-    if path is not None and path.suffix not in o.FABRIC_SUFFIXES:
-        fix = f"name it {path.stem}.yaml"
-        raise ColltoolError(f"a fabric file ends in .yaml, got {path}", argument="output", fix=fix)
-    if path is not None and os.path.exists(path):
-        what = f"{path} is there already, and somebody may have filled it in"
-        raise ColltoolError(what, argument="output", fix="name another file, or remove it first")
+    path = new_file(output, "a fabric file")
     write(fabric_start(source, tiers, set_ or (), path.stem if path else ""), path)
 
 
@@ -197,6 +208,30 @@ def list_jobs(*, out: Out) -> None:
     out.emit(JobList(tuple(load_job(name) for name in preset_names("jobs"))))
 
 
+@command(job, "init", "Start a job file from a model.")
+def init_job(
+    model: Annotated[str, o.option("model"), o.READ],
+    fabric: Annotated[str | None, o.option("fabric", "Also search the layout for this fabric.", offers="fabric"), o.READ] = None,
+    ranks: Annotated[int | None, o.option("ranks", "Ranks of the job on the fabric. [default: all of it]")] = None,
+    set_: Annotated[o.Several, o.option("job_overrides", flags="--set")] = None,
+    output: Annotated[
+        Path | None, o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"), o.WRITTEN
+    ] = None,
+) -> None:
+    """A job file for a shipped model or a config.json of Hugging Face: usual sequence and batch, and on a fabric a layout.
+
+    Examples:
+      colltool job init llama3-8b -o my-job.yaml
+      colltool job init config.json -f dgx-h100 -n 64 --set batch.global=256 -o my-job.yaml
+    """
+    from colltool.training.job_text import job_start
+
+    if ranks is not None and fabric is None:
+        raise ColltoolError("of which fabric", argument="ranks", fix="add --fabric dgx-h100")
+    path = new_file(output, "a job file")
+    write(job_start(model, colltool.load_fabric(fabric) if fabric is not None else None, ranks, set_ or ()), path)
+
+
 @command(job, "show", "What a job computes, sends and keeps.")
 def show_job(
     job: o.JobFile,
@@ -205,18 +240,27 @@ def show_job(
     ] = None,
     set_: Annotated[o.Several, o.option("job_overrides", flags="--set")] = None,
     *,
-    out: Out,
+    out: Annotated[
+        Out, Also("yaml", "How to write it; yaml is a file that loads again. [default: table, or by the suffix of -o]")
+    ],
 ) -> None:
     """A job on so many ranks: its groups, the collectives of a step, compute of a micro-batch, memory by part. No network yet.
 
     Examples:
       colltool job show llama3-70b -n 512
       colltool job show llama3-70b -n 512 --set layout.tp=4 --set recompute=full
+      colltool job show llama3-70b --set layout.tp=4 --format yaml -o mine.yaml
     """
     from colltool.training.job import load_job
     from colltool.training.job_results import show_job as shown
 
-    out.emit(shown(load_job(job, set_ or ()), ranks))
+    loaded = load_job(job, set_ or ())
+    if as_yaml(out):
+        from colltool.training.job_text import job_text
+
+        write(job_text(loaded), out.path)
+        return
+    out.emit(shown(loaded, ranks))
 
 
 @command(job, "check", "Validate job files.")

@@ -14,12 +14,13 @@ from colltool.fabric.variants import non_blocking, scaled_bandwidth, with_tiers
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
 from colltool.training.files import ContextMode, written
-from colltool.training.job import Job, PlainCall
+from colltool.training.job import Job, PlainCall, shard_of
 from colltool.training.memory import cures, expert_width, fully_sharded, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig
+from colltool.training.search_space import possible_overlap, values_of
 from colltool.training.step_time import TrainingStep, step_time
-from colltool.training.strategies import RECOMPUTATIONS
+from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
 FASTER = 2  # the next generation of a NIC: 200, 400, 800 Gb/s
 LEAST_GAIN = 1e-3  # of the step: below it a change is none
@@ -59,7 +60,7 @@ def changes(
     for what, values, fabric, tier in _of_fabric(costs.fabric, now):
         if (step_s := stepped(config, costs.changed(fabric, tier))) is not None:
             found += _priced(what, "fabric", values, config, step_s, now)
-    for what, values, other in candidates(config, costs.fabric, now):
+    for what, values, other in (*candidates(config, costs.fabric, now), *_reshaped(job, config)):
         if constraint_violations(other) or invalid_overlaps(other):
             continue
         then = memory(other) if other.model is not None else None
@@ -104,6 +105,40 @@ def _of_fabric(fabric: Fabric, now: TrainingStep) -> Iterator[tuple[str, dict[st
         if thin := [one.name for one in capabilities_of(tier).classes if one.oversubscription > 1]:
             values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
             yield f"no oversubscription on {tier.name}", values, with_tiers(fabric, non_blocking, [at]), tier.name
+
+
+def _reshaped(job: Job, config: ParallelConfig) -> Iterator[tuple[str, dict[str, str], ParallelConfig]]:
+    """Twice and half of TP, of the pipeline and of the micro-batch, on as many ranks: the nearest layouts that a search tries."""
+    layout, micro = config.layout, config.micro_batch
+    if config.shape is None or config.compute is not None:
+        return
+    for name, size in (("TP", layout.tp), ("a pipeline of", layout.pp)):
+        for other in (2 * size, size // 2 if size % 2 == 0 else 0):
+            inside = layout.tp * layout.cp * layout.pp // size * other
+            if other and layout.ranks % inside == 0:
+                wide = name == "TP"
+                changed = (_wide if wide else _deep)(config, other, layout.ranks // inside)
+                changed = changed._replace(shard=shard_of(job.file.shard, changed.layout, config.precision.grads))
+                changed = changed._replace(overlap=possible_overlap(job.file.overlap, changed)[0])
+                yield f"{name} {other}", dict(values_of(job, changed)), changed
+    for other in (2 * micro, micro // 2 if micro % 2 == 0 else 0):
+        if other and config.global_batch % (other * layout.dp) == 0:
+            changed = config._replace(micro_batch=other)
+            yield f"micro-batches of {other}", dict(values_of(job, changed)), changed
+
+
+def _wide(config: ParallelConfig, tp: int, dp: int) -> ParallelConfig:
+    layout = config.layout
+    etp = tp if layout.etp == layout.tp else min(layout.etp, tp)
+    return config._replace(layout=layout._replace(tp=tp, dp=dp, etp=etp, sp=tp > 1 and (layout.sp or layout.tp == 1)))
+
+
+def _deep(config: ParallelConfig, pp: int, dp: int) -> ParallelConfig:
+    """Chunks of as many layers, where the pipeline has chunks."""
+    layout = config.layout
+    virtual = max(1, layout.virtual * layout.pp // pp) if pp > 1 else 1
+    schedule = default_schedule(virtual) if config.pipeline.from_layout else config.schedule
+    return config._replace(layout=layout._replace(pp=pp, dp=dp, virtual=virtual, stages=()), schedule=schedule)
 
 
 Setups = Iterator[tuple[str, dict[str, Any], ParallelConfig]]

@@ -179,7 +179,7 @@ def load_job(job: JobSource, overrides: Overrides = (), *, argument: str = "over
         fix = 'give a path, the name of a shipped job ("llama3-70b"), or a mapping'
         raise ColltoolError(f"expected a job to load, got a {type(job).__name__}", argument="job", fix=fix)
     if is_model(str(job)):
-        return _drafted(str(job), overrides, short)
+        return drafted_job(str(job), overrides, short)
     file, name = find_job(job)
     text, folder = read_text(file, "definition", name), Path(file).parent
     return _finished(_opened(text, name, folder, overrides, short), folder, stem_of(file))
@@ -190,7 +190,7 @@ def is_model(name: str) -> bool:
     return name.endswith(".json") or (name in preset_names("models") and name not in preset_names("jobs") and not exists(name))
 
 
-def _drafted(model: str, overrides: Overrides, short: Shorthand) -> Job:
+def drafted_job(model: str, overrides: Overrides = (), short: Shorthand = SHORT) -> Job:
     """A job for a model alone; sequence and batch are usual ones unless overridden, the layout is left to a search."""
     path = os.path.abspath(model) if model.endswith(".json") else model
     made = _opened(drafted_mapping(path), "", Path(), overrides, short)

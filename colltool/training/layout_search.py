@@ -21,9 +21,8 @@ from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.plan import rates, seated
 from colltool.training.published import memory_error
-from colltool.training.search_space import Constraints, Frame, Keep, Space, constraints_of, possible_overlap
+from colltool.training.search_space import Constraints, Frame, Keep, Space, constraints_of, values_of
 from colltool.training.step_time import step_time
-from colltool.training.strategies import default_schedule
 
 MOST_REASONS = 3
 TIE = 0.03  # of the best step: plans of published runs are off by more
@@ -259,31 +258,3 @@ def _nothing(job: Job, ranks: int, kept: Constraints, space: Space, found: _Pric
         fix += f"{format_bytes(least.memory_bytes, 3)} ({least.choice.spoken}); more ranks, or keep less"
     what = f"no layout of {job.name} on {ranks} ranks{f' with {kept.spoken}' if kept.values else ''}"
     return ColltoolError(what, argument="keep" if kept.values else "ranks", fix=fix)
-
-
-def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
-    """Keys and values that make this setup of the job, without what its file says already."""
-    file, layout, given, shard = job.file, config.layout, job.file.layout, job.file.shard
-    sizes = ((key, getattr(layout, key)) for key in ("tp", "cp", "ep", "pp", "virtual"))
-    found: dict[str, Any] = {f"layout.{key}": size for key, size in sizes if size != getattr(given, key)}
-    if layout.tp > 1 and layout.sp != given.sp:
-        found["layout.sp"] = layout.sp
-    if layout.etp != (given.etp or (layout.tp if config.moe is not None and not layout.sp else 1)):
-        found["layout.etp"] = layout.etp
-    if given.stages and not layout.stages:
-        found["layout.stages"] = None
-    if given.dp not in ("auto", layout.dp):
-        found["layout.dp"] = layout.dp
-    if file.batch is not None and config.micro_batch != file.batch.micro:
-        found["batch.micro"] = config.micro_batch
-    if config.schedule != (file.schedule or default_schedule(layout.virtual)):
-        found["schedule"] = config.schedule
-    usual = job.draft.stack.recompute if job.draft.stack is not None else "none"
-    if config.recompute != (file.recompute or usual):
-        found["recompute"] = config.recompute
-    if config.shard.mode != shard.mode:
-        found["shard.mode"] = config.shard.mode
-    gone = (() if config.shard.row.grouped else ("group",)) + (() if config.shard.layers else ("gathers", "reshard"))
-    found |= {f"shard.{key}": None for key in gone if getattr(shard, key) is not None}
-    found |= {f"overlap.{key}": None for key in possible_overlap(file.overlap, config)[1]}
-    return tuple((key, "null" if value is None else written(value)) for key, value in found.items())

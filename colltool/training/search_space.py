@@ -205,6 +205,34 @@ class Space:
         return config._replace(overlap=possible_overlap(self.job.file.overlap, config)[0])
 
 
+def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
+    """Keys and values that make this setup of the job, without what its file says already."""
+    file, layout, given, shard = job.file, config.layout, job.file.layout, job.file.shard
+    sizes = ((key, getattr(layout, key)) for key in ("tp", "cp", "ep", "pp", "virtual"))
+    found: dict[str, Any] = {f"layout.{key}": size for key, size in sizes if size != getattr(given, key)}
+    if layout.tp > 1 and layout.sp != given.sp:
+        found["layout.sp"] = layout.sp
+    if layout.etp != (given.etp or (layout.tp if config.moe is not None and not layout.sp else 1)):
+        found["layout.etp"] = layout.etp
+    if given.stages and not layout.stages:
+        found["layout.stages"] = None
+    if given.dp not in ("auto", layout.dp):
+        found["layout.dp"] = layout.dp
+    if file.batch is not None and config.micro_batch != file.batch.micro:
+        found["batch.micro"] = config.micro_batch
+    if config.schedule != (file.schedule or default_schedule(layout.virtual)):
+        found["schedule"] = config.schedule
+    usual = job.draft.stack.recompute if job.draft.stack is not None else "none"
+    if config.recompute != (file.recompute or usual):
+        found["recompute"] = config.recompute
+    if config.shard.mode != shard.mode:
+        found["shard.mode"] = config.shard.mode
+    gone = (() if config.shard.row.grouped else ("group",)) + (() if config.shard.layers else ("gathers", "reshard"))
+    found |= {f"shard.{key}": None for key in gone if getattr(shard, key) is not None}
+    found |= {f"overlap.{key}": None for key in possible_overlap(file.overlap, config)[1]}
+    return tuple((key, "null" if value is None else written(value)) for key, value in found.items())
+
+
 def divisors(number: int) -> list[int]:
     small = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
     return small + [number // one for one in reversed(small) if one * one != number]

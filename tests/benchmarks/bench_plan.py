@@ -249,11 +249,15 @@ def judged(table: Iterable[Row]) -> tuple[list[Judged], list[str]]:
 
 
 def regret(found: Iterable[Judged]) -> list[float]:
-    groups: dict[tuple[str, ...], list[tuple[float, float]]] = defaultdict(list)
+    """What the layout of the least plan lost to the fastest, where one stack ran one job in several; a layout at its best run."""
+    groups: dict[tuple[str, ...], dict[tuple[str, ...], tuple[float, float]]] = defaultdict(dict)
     for one in found:
         key = tuple(one.row[name] for name in ("source", "model", "seq", "gbs", "devices", "device", "precision"))
-        groups[key].append((one.step_s, float(one.row["t_step_s"])))
-    several = [runs for runs in groups.values() if len(runs) > 2]
+        layout = tuple(one.row[name] for name in ("tp", "pp", "vpp", "ep", "cp", "mbs", "zero", "recompute"))
+        runs, real = groups[(stack_of(one.row), *key)], float(one.row["t_step_s"])
+        if layout not in runs or real < runs[layout][1]:
+            runs[layout] = one.step_s, real
+    several = [list(runs.values()) for runs in groups.values() if len(runs) > 2]
     return [min(runs)[1] / min(real for _, real in runs) - 1 for runs in several]
 
 

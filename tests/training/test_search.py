@@ -10,10 +10,10 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.layout_search import TIE, LayoutSearch, values_of
+from colltool.training.layout_search import TIE, LayoutSearch
 from colltool.training.memory import memory
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.search_space import Constraints, Space, constraints_of, divisors
+from colltool.training.search_space import Constraints, Space, constraints_of, divisors, values_of
 from colltool.training.step_time import step_time
 from colltool.training.strategies import SHARDINGS
 

@@ -13,7 +13,8 @@ from colltool.training.collective_cost import job_slice
 
 
 def job(**layout: Any) -> dict[str, Any]:
-    return dense(stack="jax", recompute="none", device="tpu-v5p", layout=layout, shard={"mode": "fsdp"}, batch={"global": 512, "micro": 1})
+    more: dict[str, Any] = {"shard": {"mode": "fsdp"}, "batch": {"global": 512, "micro": 1}}
+    return dense(stack="jax", recompute="none", device="tpu-v5p", layout=layout, **more)
 
 
 @pytest.mark.parametrize(("ranks", "shape", "tp"), [(64, "4,4,4", 4), (256, "4,8,8", 4), (2048, "8,16,16", 8)])

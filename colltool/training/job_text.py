@@ -1,0 +1,38 @@
+"""A job as the text of a file that loads again: one that was read, or one to start from a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from colltool.fabric.model import Fabric
+from colltool.fabric.templates import fabric_text
+from colltool.training.adapted import adapted
+from colltool.training.files.presets import mapping_of
+from colltool.training.job import Job, drafted_job
+
+HEAD = ("Put your own numbers in, then: colltool job check FILE", "All keys: colltool guide jobs")
+SEARCHED = "The layout is the fastest of colltool search on"
+
+
+def job_text(job: Job, comments: Sequence[str] = ()) -> str:
+    """What a job holds, overrides applied, as YAML; a model in a config.json is written out, so that the file stands alone."""
+    data: dict[str, Any] = {"schema": "colltool.job/1", "name": job.name} | job.reading.data
+    named = data.get("model")
+    if isinstance(named, str) and named.endswith(".json"):
+        data["model"] = {"name": job.model_name} | mapping_of("model", named, job.folder)
+    return fabric_text(data, comments, compact=True)
+
+
+def job_start(model: str, fabric: Fabric | None = None, ranks: int | None = None, overrides: Sequence[str] = ()) -> str:
+    """A file for a model, with a usual sequence and batch; on a fabric with the layout that a search finds.
+
+    Raises:
+        ColltoolError: no such model, or no layout fits the ranks.
+    """
+    drafted = drafted_job(model, overrides)
+    if fabric is None:
+        return job_text(drafted, HEAD)
+    found = adapted(drafted, fabric, ranks)
+    job = found.job.with_values({"device": fabric.device} if fabric.device is not None else {})
+    return job_text(job, (*HEAD, f"{SEARCHED} {fabric.name}, {found.ranks} ranks"))
