@@ -18,8 +18,8 @@ from colltool.training.parallel_config import (
     cut,
     ends_parameters,
     layer_parameters_of,
-    stage_parameters,
 )
+from colltool.training.updates import trained, trained_layer
 
 SHOEYBI = "Shoeybi 2019, arXiv:1909.08053, section 3"
 KORTHIKANTI = "Korthikanti 2022, arXiv:2205.05198, section 4.2"
@@ -28,6 +28,7 @@ GATHER = "The Llama 3 Herd of Models, arXiv:2407.21783, section 3.3.2"
 ULYSSES = "DeepSpeed Ulysses, Jacobs 2023, arXiv:2309.14509"
 GSHARD = "GShard, Lepikhin 2020, arXiv:2006.16668, section 3; Megatron-Core's token dispatcher"
 DEEPEP = "DeepSeek-V3 Technical Report, arXiv:2412.19437, section 3.2.2"
+MOONLIGHT = "Liu 2025, Muon is scalable, arXiv:2502.16982, section 2.3: whole matrices are gathered"
 NORM = "Megatron-LM: clip_grad_norm sums the squares of all gradients"
 NARAYANAN = "Narayanan 2021, arXiv:2104.04473, sections 2.2 and 3.2"
 TIED = "Megatron-LM: the embedding's gradient is summed over the first and the last stage"
@@ -238,16 +239,35 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     if config.shard.layers:
         yield from _layered(config, stage)
         return
-    row, grads, weights = config.shard.row, config.shard.grad_bytes, config.precision.param_bytes
-    sent: list[tuple[Primitive, Phase, Hiding, float]] = [(RS if row.optimizer else AR, "backward", "last backward", grads)]
-    sent += [(AG, "forward", "first forward", weights)] if row.optimizer else []
-    for name, group, parameters in _replicated(config, stage_parameters(config, stage)):
+    shard, row, grads = config.shard, config.shard.row, config.shard.grad_bytes
+    for name, group, parameters in _replicated(config, trained(config, stage)):
         default = max(MEGATRON_BUCKET, 1e6 * group.ranks) * grads if row.optimizer else DDP_BUCKET
-        bucket = default if config.shard.bucket is None else config.shard.bucket
-        for primitive, phase, under, width in sent:
+        bucket = default if shard.bucket is None else shard.bucket
+        inner, outer = cut(group, shard.group) if shard.group else (group, RankGroup(()))
+        for primitive, who, phase, width, share in _summed(config, inner, outer):
+            under: Hiding = "first forward" if phase == "forward" else "last backward"
             hides: Hiding = under if config.overlap.dp else "nothing"
             for size, count in buckets(parameters * width, bucket * width / grads):
-                yield Call(name, primitive, group, size, "step", phase, source=row.source, each=count, hides=hides)
+                yield Call(name, primitive, who, size / share, "step", phase, source=row.source, each=count, hides=hides)
+
+
+def _summed(
+    config: ParallelConfig, inner: RankGroup, outer: RankGroup
+) -> Iterator[tuple[Primitive, RankGroup, Phase, float, int]]:
+    """How gradients are summed and weights come back: bytes a parameter, and the parts that each call has of them.
+
+    Where states are shared by part of the replicas, the sums of their shards go across the others.
+    """
+    grads, weights = config.shard.grad_bytes, config.precision.param_bytes
+    if not config.shard.row.optimizer:
+        yield AR, inner, "backward", grads, 1
+        return
+    if inner.ranks > 1:
+        yield RS, inner, "backward", grads, 1
+    if outer.ranks > 1:
+        yield AR, outer, "backward", grads, inner.ranks
+    if inner.ranks > 1:
+        yield AG, inner, "forward", weights, 1
 
 
 def _replicated(config: ParallelConfig, held: RankParameters) -> Iterator[tuple[str, RankGroup, float]]:
@@ -268,24 +288,25 @@ def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
     under: Hiding = "neighbour layer" if hidden else "nothing"
     behind: Hiding = "last backward" if hidden else "nothing"
     passes: tuple[Phase, ...] = ("forward", "backward") if shard.gathers == 2 else ("forward",)
-    units: tuple[tuple[Per, int, RankParameters], ...] = (
-        ("dense_layer", stage.dense_layers, layer_parameters_of(config, experts=False)),
-        ("moe_layer", stage.moe_layers, layer_parameters_of(config, experts=True)),
-        ("micro_batch", 1, RankParameters(ends_parameters(config, stage))),
+    ends = RankParameters(ends_parameters(config, stage))
+    units: tuple[tuple[Per, int, RankParameters, RankParameters], ...] = (
+        ("dense_layer", stage.dense_layers, layer_parameters_of(config, experts=False), trained_layer(config, experts=False)),
+        ("moe_layer", stage.moe_layers, layer_parameters_of(config, experts=True), trained_layer(config, experts=True)),
+        ("micro_batch", 1, ends, RankParameters(0.0) if config.lora else ends),
     )
-    for per, layers, held in (unit for unit in units if unit[1]):
+    for per, layers, held, own in (unit for unit in units if unit[1]):
         often: Per = per if shard.reshard else "step"
         each = 1 if shard.reshard else layers
+        summed = {name: shard.grad_bytes * parameters for name, _, parameters in _replicated(config, own)}
         for name, group, parameters in _replicated(config, held):
             inner, outer = cut(group, shard.group) if shard.row.grouped else (group, RankGroup(()))
-            weights, grads = parameters * config.precision.param_bytes, parameters * shard.grad_bytes
+            weights, grads = parameters * config.precision.param_bytes, summed.get(name, 0.0)
             if inner.ranks > 1:
                 for phase in passes:
                     yield Call(name, AG, inner, weights, often, phase, source=source, each=each, hides=under)
                 yield Call(name, RS, inner, grads, often, "backward", source=source, each=each, hides=under)
             if outer.ranks > 1:
-                size = parameters / inner.ranks * shard.grad_bytes
-                yield Call(name, AR, outer, size, "step", "backward", source=source, each=layers, hides=behind)
+                yield Call(name, AR, outer, grads / inner.ranks, "step", "backward", source=source, each=layers, hides=behind)
 
 
 def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
@@ -301,13 +322,17 @@ def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
 
 
 def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """A tied embedding's gradient: an all-reduce of V h / t between the first and the last stage; and the norm."""
+    """A tied embedding's gradient: an all-reduce of V h / t between the first and the last stage; Muon's gather; the norm."""
     shape, layout = config.shape, config.layout
     # a stage between, or both on one, sends none
     if layout.pp > 1 and shape is not None and shape.tied and stage.embedding != stage.head:
         ends = RankGroup(((2, (layout.pp - 1) * layout.group("pp").stride),))
         size = shape.vocab * shape.hidden / layout.tp * config.shard.grad_bytes
         yield Call("embedding", AR, ends, size, "step", "update", source=TIED)
+    if config.update.orthogonal and config.shard.row.optimizer and shape is not None:
+        for name, group, parameters in _replicated(config, trained(config, stage)):
+            inner = cut(group, config.shard.group)[0] if config.shard.group else group
+            yield Call(name, AG, inner, 2.0 * parameters, "step", "update", source=MOONLIGHT)
     if layout.ranks > 1 and config.model is not None:
         yield Call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, "step", "update", source=NORM)
 

@@ -220,7 +220,7 @@ def _gradients(config: ParallelConfig, fabric: Fabric, shown: _ExposedTime) -> S
         if shard.row.optimizer:  # and more: a rank then needs more memory
             whole = "whole weights and gradients" if shard.layers else "whole gradients"
             what = f"{whole} on each rank, {what} (ZeRO-1), {format_bytes(memory(other).bytes, 3)} a rank"
-        yield what, {"shard.mode": "zero1"}, other
+        yield what, {"shard.mode": "zero1"} | ({"shard.group": "null"} if shard.group else {}), other
     if not shard.layers and config.micro_batches == 1:  # else every micro-batch gathers again
         yield "weights sharded (FSDP)", {"shard.mode": "fsdp"}, config._replace(shard=fully_sharded(config))
     group, inside = layout.group("cp", "dp"), 1

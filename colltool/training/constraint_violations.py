@@ -27,7 +27,7 @@ class Violation(NamedTuple):
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
     """Checks that need dp are skipped while ``layout.dp`` is 0, unknown."""
     model, shape = config.model, config.shape
-    found = [*_machine(config), *_overlap_and_schedule(config), *_shards(config)]
+    found = [*_machine(config), *_overlap_and_schedule(config), *_shards(config), *_update(config, shape)]
     if model is None:
         return found
     found += [*_stages(config, model), *_batch(config)]
@@ -174,6 +174,17 @@ def _batch(config: ParallelConfig) -> Iterator[Violation]:
         yield from (Violation(*one) for one in config.pipeline.requires_batch(config))
 
 
+def _update(config: ParallelConfig, shape: Shape | None) -> Iterator[Violation]:
+    """What is away from the device, and what is trained of the model."""
+    for key, share in config.offload._asdict().items():
+        if share and config.device is not None and not config.device.host_Bps:
+            what = f"{config.device.name} gives no rate to the memory of its host"
+            yield Violation(("offload", key), what, "device: {..., host: 55GB/s}, or leave offload out")
+    for key, asked in (("lora", config.lora), ("optimizer", config.update.orthogonal)):
+        if asked and shape is None:
+            yield Violation((key,), "the model has no shape: its matrices are not known", "give hidden, heads, ffn and vocab")
+
+
 def _shards(config: ParallelConfig) -> Iterator[Violation]:
     layout, shard = config.layout, config.shard
     if layout.cp > 1 and layout.pp > 1:
@@ -181,7 +192,7 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
         if "pp" in layout.order[first:last]:
             what = "gradients are summed over cp and dp, but pp is between them"
             yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
-    if not shard.row.grouped or not layout.dp:
+    if not shard.group or not layout.dp:
         return
     groups = [layout.group("cp", "dp")]
     if config.moe and not layout.tp * layout.cp * layout.dp % (layout.ep * layout.etp):

@@ -38,6 +38,7 @@ from colltool.training.model import Stack, TransformerModel, accelerator_of, sta
 from colltool.training.parallel_config import (
     Compression,
     GivenTimes,
+    Offload,
     Overlap,
     ParallelConfig,
     ParallelLayout,
@@ -302,6 +303,9 @@ def draft(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelCon
         shard=shard_of(file.shard, layout, file.precision.grads),
         schedule=schedule,
         **recomputed(file, stack),
+        optimizer=file.optimizer,
+        offload=Offload(file.offload.optimizer, file.offload.activations),
+        lora=file.lora.rank if file.lora else 0,
         precision=Precision(*(getattr(file.precision, name) for name in Precision._fields)),
         device=device,
         stack=stack,

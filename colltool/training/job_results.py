@@ -15,6 +15,7 @@ from colltool.training.calls import DIMENSIONS, Call, stage_calls
 from colltool.training.constraint_violations import Violation
 from colltool.training.files import written
 from colltool.training.files.presets import preset_names, read_device, read_stack
+from colltool.training.host import with_offload
 from colltool.training.job import Job, PlainCall, find_job, load_job
 from colltool.training.memory import Memory, cures, memory
 from colltool.training.model import accelerator_of, stack_of
@@ -83,7 +84,7 @@ def show_job(job: Job, ranks: int | None = None) -> JobShown:
         setup=config,
         sent=tuple(sorted(sent, key=lambda one: DIMENSIONS.index(one.call.dimension))),
         plain=plain,
-        times=tuple(stage_times(config, stage) for stage in stages),
+        times=tuple(with_offload(config, stage_times(config, stage)) for stage in stages),
         memory=memory(config),
         cure=change and (tuple((key, written(value)) for key, value in change.values.items()), change.memory.bytes),
         flops=model_flops(config) if config.shape else None,

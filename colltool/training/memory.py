@@ -19,8 +19,9 @@ from colltool.training.parallel_config import (
     stage_parameters,
 )
 from colltool.training.strategies import InFlight, default_schedule
+from colltool.training.updates import more_states, trained
 
-OPTIMIZER_BYTES = 12  # a parameter: fp32 master weight and Adam's two moments (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
+MASTER = 4  # bytes of a master weight in fp32 (Rajbhandari 2020, arXiv:1910.02054, section 3.1)
 LOSS_BYTES = 4  # of a logit in fp32, beside the 16 bits that the head wrote, where no stack says otherwise
 
 
@@ -71,19 +72,25 @@ def stage_parts(config: ParallelConfig, stage: PipelineStage) -> Iterator[Memory
 
 
 def _tensors(config: ParallelConfig, stage: PipelineStage) -> Iterator[MemoryPart]:
-    held, shape, group = stage_parameters(config, stage), config.shape, config.shard.group
+    held, own, shape = stage_parameters(config, stage), trained(config, stage), config.shape
+    group = config.shard.group
     copies = config.pipeline.weight_copies if config.layout.pp > 1 else 1
     dense, experts = (state_bytes(config, replicas, group) for replicas in (config.gradient_ranks, config.layout.expert_dp))
-    for name, mine, its, times in zip(("weights", "gradients", "optimizer"), dense, experts, (copies, copies, 1), strict=True):
-        yield MemoryPart(stage.number, name, times * (held.dense * mine + held.experts * its))
+    yield MemoryPart(stage.number, "weights", copies * (held.dense * dense.weight + held.experts * experts.weight))
+    yield MemoryPart(stage.number, "gradients", copies * (own.dense * dense.gradient + own.experts * experts.gradient))
+    ends = more_states(config, stage) / ((group or config.gradient_ranks) if config.shard.row.optimizer else 1)
+    states = own.dense * dense.optimizer + own.experts * experts.optimizer + ends
+    yield MemoryPart(stage.number, "optimizer", (1 - config.offload.optimizer) * states)
     if config.shard.layers:
         yield MemoryPart(stage.number, "gathered layers", gathered_bytes(config, stage))
     if shape is not None:
         counts = ((False, stage.dense_layers), (True, stage.moe_layers))
         share = config.again.share(stage.layers)
         each = [(count, *layer_activations(config, shape, experts=kind, share=share)) for kind, count in counts if count]
-        kept = micro_batches_kept(config, stage)
-        yield MemoryPart(stage.number, "activations", sum(count * stored for count, stored, _ in each) * kept)
+        kept, away = micro_batches_kept(config, stage), config.offload.activations
+        here = (1 - away) * kept * sum(count * stored for count, stored, _ in each)
+        on_its_way = away * max((stored for _, stored, _ in each), default=0.0)
+        yield MemoryPart(stage.number, "activations", here + on_its_way)
         if config.again.layers and each:
             yield MemoryPart(stage.number, "layer computed again", max(working for *_, working in each))
         if stage.head:
@@ -140,17 +147,23 @@ def loss_bytes(config: ParallelConfig, shape: Shape) -> float:
     return config.tokens * shape.vocab / config.layout.tp * (config.precision.activation_bytes + kept)
 
 
-def state_bytes(config: ParallelConfig, replicas: int, group: int) -> tuple[float, float, float]:
+class StateBytes(NamedTuple):
+    weight: float
+    gradient: float
+    optimizer: float
+
+
+def state_bytes(config: ParallelConfig, replicas: int, group: int) -> StateBytes:
     """Bytes per parameter of weights, gradients and optimizer states on a rank.
 
     In bf16 with fp32 gradients DDP 2 + 4 + 12, ZeRO-1 6 + 12/D, ZeRO-2 2 + 16/D; FSDP 16/N, its fp32 weight is the master weight.
     """
     weight, row, grads = config.precision.param_bytes, config.shard.row, float(config.shard.grad_bytes)
-    optimizer = float(OPTIMIZER_BYTES - (4 if weight == 4 else 0))
-    parts = group if row.grouped else replicas
+    states, parts = config.update.states, group or replicas
     if row.weights:
-        return 4 / parts, grads / parts, 8 / parts
-    return weight, grads / (parts if row.gradients else 1), optimizer / (parts if row.optimizer else 1)
+        return StateBytes((weight if config.lora else MASTER) / parts, grads / parts, states / parts)
+    master = 0 if weight == MASTER else MASTER
+    return StateBytes(weight, grads / (parts if row.gradients else 1), (master + states) / (parts if row.optimizer else 1))
 
 
 def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
@@ -162,7 +175,7 @@ def gathered_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
     if not kinds:
         return 0.0
     layer, ends = max(layer_parameters_of(config, experts=kind).total for kind in kinds), ends_parameters(config, stage)
-    weights, grads = config.precision.param_bytes, config.shard.grad_bytes
+    weights, grads = config.precision.param_bytes, 0 if config.lora else config.shard.grad_bytes
     if not config.shard.reshard:
         return (layer * stage.layers + ends) * (weights + grads)
     return (layer + max(layer, ends)) * weights + max(layer, ends) * grads

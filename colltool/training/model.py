@@ -12,6 +12,7 @@ from colltool.training.files import BYTES, DeviceFile, ModelFile, MoeFile, Recom
 from colltool.training.measured_gemms import MeasuredGemm
 
 EIGHT_BITS = ("fp8", "int8", "fp4")
+BYTES_OF_ADAM = 8.0  # of a parameter: two moments in fp32
 
 
 class Moe(NamedTuple):
@@ -190,6 +191,7 @@ class Accelerator(NamedTuple):
     memory_bytes: float
     bandwidth_Bps: float
     units: int = 0  # multiprocessors; 0: any shape fills the device
+    host_Bps: float = 0.0  # one way to the memory of its host; 0: not known
 
     def peak_flops(self, precision: str) -> float:
         if (rate := dict(self.peak).get(precision)) is not None:
@@ -271,7 +273,8 @@ def _pairs(table: Mapping[Any, float]) -> PairsOf:
 
 def accelerator_of(file: DeviceFile, name: str = "") -> Accelerator:
     known = file.name or name or "device"
-    return Accelerator(known, file.generation, _pairs(file.peak), file.memory, file.bandwidth, file.units or 0)
+    kept = {"memory_bytes": file.memory, "bandwidth_Bps": file.bandwidth, "host_Bps": file.host or 0.0}
+    return Accelerator(known, file.generation, _pairs(file.peak), **kept, units=file.units or 0)
 
 
 def stack_of(file: StackFile, name: str = "") -> Stack:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from colltool.training.model import BLOCK, EIGHT_BITS, TILE, Gemm, Roofline, Shape, TransformerModel, core_s, gemm_s, moved_s
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages, stage_parameters
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
 from colltool.training.strategies import Recomputation
 
 PERMUTE_MOVES = 6  # of a token and expert: sorted in, sorted out, weighted and summed, each read and written
@@ -161,12 +161,14 @@ def forward_flops(model: TransformerModel, tokens: float, sequence: int, *, halv
 
 
 def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
-    """FLOPs that a step needs over all ranks: forward and twice that backward, nothing recomputed.
+    """FLOPs that a step needs over all ranks: forward and twice that backward, nothing recomputed; once where weights are frozen.
 
     Korthikanti 2022 (arXiv:2205.05198, eq 7) counts all of attention: 72 B s L h^2 (1 + s/6h + V/12Lh), ``halved=False``.
     """
     assert config.model is not None
-    return 3.0 * forward_flops(config.model, float(config.global_batch * config.sequence), config.sequence, halved=halved)
+    return (2.0 if config.lora else 3.0) * forward_flops(
+        config.model, float(config.global_batch * config.sequence), config.sequence, halved=halved
+    )
 
 
 def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
@@ -270,7 +272,7 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
 
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     assert config.shape is not None
-    return _layer(config.shape, cut_of(config), _roofline_of(config), config.again, experts)
+    return _layer(config.shape, cut_of(config), _roofline_of(config), config.again, experts, config.lora)
 
 
 def _roofline_of(config: ParallelConfig) -> Roofline:
@@ -279,22 +281,12 @@ def _roofline_of(config: ParallelConfig) -> Roofline:
     return Roofline(config.device, config.stack, config.precision.compute)
 
 
-def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Every byte of a rank's share of the states goes through memory once."""
-    if config.device is None or config.stack is None:
-        return 0.0
-    held, row = stage_parameters(config, stage), config.shard.row
-    of_dense, of_experts = (config.gradient_ranks, config.layout.expert_dp) if row.optimizer else (1, 1)
-    if row.grouped:
-        of_dense = of_experts = config.shard.group
-    moved = config.stack.optimizer_bytes * (held.dense / of_dense + held.experts / of_experts)
-    return config.slower * moved / (config.stack.memory_optimizer * config.device.bandwidth_Bps)
-
-
 @lru_cache(maxsize=4096)
-def _layer(shape: Shape, cut: LayerCut, roofline: Roofline, again: Recomputation, experts: bool) -> LayerTimes:
+def _layer(shape: Shape, cut: LayerCut, roofline: Roofline, again: Recomputation, experts: bool, lora: int = 0) -> LayerTimes:
     read, stack = layer_operations(shape, cut, experts=experts), roofline.stack
     gemms = _through([gemm for one in read if one.name != "experts" for gemm in one.gemms], roofline)
+    if lora:
+        gemms = _frozen(gemms).plus(_through(adapters(shape, cut, read, lora), roofline))
     core = next(_core(one, cut.width, roofline) for one in read if one.scores)
     # kappa T h w, of which tensor parallelism splits what stands in its regions, and sequence parallelism the rest
     tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
@@ -303,7 +295,8 @@ def _layer(shape: Shape, cut: LayerCut, roofline: Roofline, again: Recomputation
     for one in (one for one in read if one.name == "experts"):
         permuted = moved_s(one.moved * cut.width, roofline)
         waited = Times(permuted + stack.routing_s, stack.backward_elementwise * permuted + 2 * stack.routing_s)
-        parts[3] = _through(one.gemms, roofline).plus(waited)
+        through = _through(one.gemms, roofline)
+        parts[3] = (_frozen(through) if lora else through).plus(waited)
     return LayerTimes(*_with_again(parts, read, roofline, again))
 
 
@@ -330,6 +323,25 @@ def _through(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
     return Times(forward, inputs + weights, weight_s=weights)
 
 
+def _frozen(times: Times) -> Times:
+    """Without weight gradients."""
+    return times._replace(backward_s=times.backward_s - times.weight_s, weight_s=0.0)
+
+
+def adapters(shape: Shape, cut: LayerCut, read: Sequence[Operation], rank: int) -> list[Gemm]:
+    """LoRA's two GEMMs, down to the rank and up again, beside each matrix but those of routers and routed experts."""
+    at, found = heads_of(shape, cut.tp), list[Gemm]()
+    for one in (one for one in read if one.gemms and one.name not in ("router", "experts")):
+        first, *others = one.gemms
+        if one.name != "attention":
+            split = [first.n / (shape.matrices - 1)] * (shape.matrices - 1)
+        else:
+            split = [at.q, at.k, at.v] if shape.mla is None else [first.n]
+        for gemm in (*(first._replace(n=n) for n in split), *others):
+            found += [Gemm(gemm.m, rank, gemm.k), Gemm(gemm.m, gemm.n, rank)]
+    return found
+
+
 def _core(attention: Operation, width: float, roofline: Roofline) -> Times:
     """Fused, only the causal half; else all scores, written out and passed over by elementwise kernels."""
     if roofline.stack.flash:
@@ -348,5 +360,6 @@ def _ends(config: ParallelConfig, stage: PipelineStage) -> Times:
     if roofline.precision in EIGHT_BITS:
         roofline = roofline._replace(precision="bf16")  # the head stays in 16 bits
     head = _through([Gemm(config.tokens, shape.vocab / config.layout.tp, shape.hidden)], roofline)
+    head = _frozen(head) if config.lora else head
     loss = moved_s(LOGIT_MOVES * config.tokens * shape.vocab / config.layout.tp, roofline)
     return head.plus(Times(loss, loss))

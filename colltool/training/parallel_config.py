@@ -11,9 +11,18 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from colltool.training.files import BYTES, ContextMode, Module, Recomputed, Schedule, ShardMode, TensorOverlap
+from colltool.training.files import BYTES, ContextMode, Module, OptimizerName, Recomputed, Schedule, ShardMode, TensorOverlap
 from colltool.training.model import Accelerator, Moe, Shape, Stack, TransformerModel, ends_of, layer_parameters
-from colltool.training.strategies import RECOMPUTATIONS, SCHEDULES, SHARDINGS, PipelineSchedule, Recomputation, Sharding
+from colltool.training.strategies import (
+    OPTIMIZERS,
+    RECOMPUTATIONS,
+    SCHEDULES,
+    SHARDINGS,
+    Optimizer,
+    PipelineSchedule,
+    Recomputation,
+    Sharding,
+)
 
 Axes = tuple[tuple[int, int], ...]
 
@@ -116,7 +125,7 @@ def cut(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
 
 class Shard(NamedTuple):
     mode: ShardMode = "ddp"
-    group: int = 0  # ranks of an hsdp group
+    group: int = 0  # ranks that share states where not all replicas do
     gathers: int = 2  # of an FSDP layer a micro-batch
     reshard: bool = True  # False: gathered once a step
     bucket: float | None = None
@@ -168,6 +177,13 @@ class Compression(NamedTuple):
     extra_steps: float = 0.0  # a share
 
 
+class Offload(NamedTuple):
+    """Shares that wait on the host."""
+
+    optimizer: float = 0.0
+    activations: float = 0.0
+
+
 class GivenTimes(NamedTuple):
     """Known compute seconds: of a layer and micro-batch, or of a whole step."""
 
@@ -188,6 +204,9 @@ class ParallelConfig(NamedTuple):
     again_layers: int = 0  # of a stage, where recompute is "layers"
     again_modules: tuple[Module, ...] = ()  # where it is "modules"
     precision: Precision = Precision()
+    optimizer: OptimizerName = "adam"
+    offload: Offload = Offload()
+    lora: int = 0  # rank of the adapters; 0: every weight is trained
     device: Accelerator | None = None
     stack: Stack | None = None
     overlap: Overlap = Overlap()
@@ -221,6 +240,10 @@ class ParallelConfig(NamedTuple):
             return row._replace(most=self.again_layers)
         core = any(one in self.again_modules for one in ("core_attn", "attention"))
         return row._replace(core=core, modules=self.again_modules)
+
+    @property
+    def update(self) -> Optimizer:
+        return OPTIMIZERS[self.optimizer]
 
     @property
     def folded(self) -> bool:

@@ -20,7 +20,7 @@ from colltool.training.job_results import on_fabric, refuse_impossible_step
 from colltool.training.memory import Memory, memory
 from colltool.training.operations import model_flops
 from colltool.training.overlap import GradientCompression, PricedCall, energy_J, gradient_compression
-from colltool.training.parallel_config import ParallelConfig
+from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.published import PublishedError, published_error
 from colltool.training.step_time import StepCalibration, StepPart, TrainingStep, assumptions, calibrated, step_time
 from colltool.training.targets import Target, Targeted, targeted
@@ -94,9 +94,9 @@ class Plan(Result):
 
     @property
     def error(self) -> PublishedError | None:
-        """Of published runs under its stack, their sources left out; None where there are none, or times are given."""
-        stack, model = self.setup.stack, self.setup.model
-        if stack is None or self.setup.compute is not None:
+        """Of published runs under its stack, their sources left out; None where there are none like it, or times are given."""
+        setup, stack, model = self.setup, self.setup.stack, self.setup.model
+        if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
         return published_error(stack.name, moe=bool(model and model.moe_layers))
 

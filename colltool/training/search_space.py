@@ -227,7 +227,7 @@ def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
         found["recompute"] = config.recompute
     if config.shard.mode != shard.mode:
         found["shard.mode"] = config.shard.mode
-    gone = (() if config.shard.row.grouped else ("group",)) + (() if config.shard.layers else ("gathers", "reshard"))
+    gone = (() if config.shard.group else ("group",)) + (() if config.shard.layers else ("gathers", "reshard"))
     found |= {f"shard.{key}": None for key in gone if getattr(shard, key) is not None}
     found |= {f"overlap.{key}": None for key in possible_overlap(file.overlap, config)[1]}
     return tuple((key, "null" if value is None else written(value)) for key, value in found.items())

@@ -16,11 +16,13 @@ from colltool.fabric.topology import capabilities_of
 from colltool.training.calls import BORDERS, DIMENSIONS, GRADIENTS, OFTEN, ONCE, Call, Hiding, Rows, once_a_node, stage_calls
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, slice_of
 from colltool.training.constraint_violations import Violation
+from colltool.training.host import with_offload
 from colltool.training.job import Job, PlainCall
-from colltool.training.operations import Phase, StageTimes, optimizer_s, stage_times
+from colltool.training.operations import Phase, StageTimes, stage_times
 from colltool.training.overlap import OverlapModel, PassBuckets, PricedCall, borders, of_a_pass, priced, under_all
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard, pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
+from colltool.training.updates import optimizer_s
 
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
 JITTER_FROM = 8  # devices: weak-scaling series were taken from one node upwards
@@ -166,7 +168,7 @@ def stage_step(config: ParallelConfig, seen: tuple[ParallelConfig, ParallelConfi
 def _micro_batch(
     config: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
 ) -> tuple[StageTimes, tuple[PricedCall, ...], Pass]:
-    times, m = stage_times(config, stage), config.micro_batches
+    times, m = with_offload(config, stage_times(config, stage)), config.micro_batches
     sent = _sent(config, stage, costs, OFTEN + GRADIENTS + (() if config.overlap.pp else BORDERS))
     held = tuple(OverlapModel(config, times).exposed(sent))
     forward, backward = (sum(one.exposed_s for one in held if one.back is back) / m for back in (False, True))

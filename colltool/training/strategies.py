@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
-from colltool.training.files import Module, Recomputed, Schedule, ShardMode
+from colltool.training.files import Module, OptimizerName, Recomputed, Schedule, ShardMode
 
 if TYPE_CHECKING:
     from colltool.training.parallel_config import ParallelConfig
 
 
-R = TypeVar("R", "Sharding", "Recomputation", "PipelineSchedule")
+R = TypeVar("R", "Sharding", "Recomputation", "Optimizer", "PipelineSchedule")
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
@@ -90,6 +90,26 @@ RECOMPUTATIONS = rows_for(
         Recomputation("full", core=True, layers=True),
         Recomputation("layers", core=True, layers=True),
         Recomputation("modules", core=False, layers=False),
+    ],
+)
+
+
+class Optimizer(NamedTuple):
+    """``states``: bytes of a parameter beside its master weight; ``orthogonal``: whole matrices are orthogonalized."""
+
+    name: OptimizerName
+    states: float
+    source: str
+    orthogonal: bool = False
+
+
+OPTIMIZERS = rows_for(
+    OptimizerName,
+    [
+        Optimizer("adam", 8.0, "Rajbhandari 2020, arXiv:1910.02054, section 3.1: two moments in fp32"),
+        Optimizer("adam-bf16", 4.0, "DeepSeek-V3, arXiv:2412.19437, section 3.3: moments in bf16"),
+        Optimizer("adam-8bit", 2.0, "Dettmers 2021, arXiv:2110.02861: moments in 8 bits by blocks of 2048"),
+        Optimizer("muon", 4.0, "Liu 2025, arXiv:2502.16982, section 2.3: one momentum in fp32", orthogonal=True),
     ],
 )
 

@@ -35,10 +35,10 @@ from colltool.training.operations import (
     layer_operations,
     layer_times,
     model_flops,
-    optimizer_s,
     stage_times,
 )
 from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.updates import optimizer_s
 
 GPT3 = Shape(hidden=12288, heads=96, kv_heads=96, head_dim=128, ffn=49152, matrices=2, vocab=51200)
 

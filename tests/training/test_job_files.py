@@ -261,7 +261,7 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         "shard groups of 6 do not tile the 16 ranks that share a weight | what does: 1, 2, 4, 8, 16",
     ),
     "hsdp alone": ({"shard.mode": "hsdp"}, None, "hsdp needs the size of its shard group | group: 8"),
-    "a group without hsdp": ({"shard": {"mode": "zero1", "group": 8}}, None, "zero1 has no shard group"),
+    "a group without hsdp": ({"shard": {"mode": "zero2", "group": 8}}, None, "zero2 has no shard group"),
     "gathers without fsdp": ({"shard": {"mode": "ddp", "gathers": 2}}, None, "ddp gathers no layers"),
     "gathered twice and kept": (
         {"shard": {"mode": "fsdp", "gathers": 2, "reshard": False}},

@@ -106,7 +106,11 @@ def _facts(result: JobShown) -> Iterator[str]:
         tokens = f"{setup.global_batch * setup.sequence / 1e6:.4g}e6 tokens"
         of = f"micro-batches: {setup.micro_batches} of {counted(setup.micro_batch, 'sequence')}"
         yield f"{counted(setup.global_batch, 'sequence')} of {setup.sequence} a step, {tokens}; {of}"
-        yield f"schedule {setup.schedule}, {setup.shard.mode}, recompute {setup.recompute}"
+        beside = [f"{setup.optimizer} optimizer"] * (setup.optimizer != "adam") + [f"LoRA of rank {setup.lora}"] * (
+            setup.lora > 0
+        )
+        beside += [f"{whole_percent(share)} of {what} on the host" for what, share in setup.offload._asdict().items() if share]
+        yield ", ".join([f"schedule {setup.schedule}", setup.shard.mode, f"recompute {setup.recompute}", *beside])
     if setup.device is not None and setup.stack is not None:
         yield f"{setup.device.name} under {setup.stack.name}, GEMMs in {setup.precision.compute}"
     if result.flops is not None:

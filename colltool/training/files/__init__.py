@@ -29,6 +29,7 @@ Schedule = Literal["gpipe", "1f1b", "interleaved", "zb1p", "zbv", "dualpipe"]
 ShardMode = Literal["ddp", "zero1", "zero2", "fsdp", "hsdp"]
 Recompute = Literal["none", "selective", "full"]
 Recomputed = Literal[Recompute, "layers", "modules"]
+OptimizerName = Literal["adam", "adam-bf16", "adam-8bit", "muon"]
 Module = Literal["core_attn", "attention", "mlp", "moe", "shared_experts", "moe_act", "layernorm", "mla_up_proj"]
 ContextMode = Literal["ring", "all-gather", "ulysses"]
 TensorOverlap = Literal["none", "bulk", "split"]  # what of tensor parallelism hides: under weight gradients, in split GEMMs
@@ -206,7 +207,8 @@ ByGeneration = Annotated[dict[Generation, Share], Field(min_length=1, max_length
 class DeviceFile(Part):
     """A device: dense peak by precision, memory, and its bandwidth. ``generation`` is what stacks give efficiencies for.
 
-    ``units``: its multiprocessors, which take a tile of a GEMM each; without, a GEMM of any shape fills the device.
+    ``units``: its multiprocessors, which take a tile of a GEMM each; without, a GEMM of any shape fills the device. ``host``:
+    the rate of its link to the host's memory, one way.
     """
 
     schema_: Annotated[Literal["colltool.device/1"], Field(alias="schema")] = "colltool.device/1"
@@ -217,6 +219,7 @@ class DeviceFile(Part):
     memory: Size
     bandwidth: Bandwidth
     units: _NONE | None = None
+    host: Bandwidth | None = None
 
 
 class AttentionFile(Part):

@@ -15,6 +15,7 @@ from colltool.training.files import (
     MaybeFlag,
     ModelFile,
     Module,
+    OptimizerName,
     Parallel,
     ParallelOrAuto,
     PercentOrShare,
@@ -74,7 +75,11 @@ class ParallelLayoutFile(Part):
 
 
 class ShardFile(Part):
-    """Who keeps the weights, gradients and optimizer states of a replica."""
+    """Who keeps the weights, gradients and optimizer states of a replica.
+
+    ``group``: ranks that share them, copies are kept across: of hsdp, and of zero1 within a node (Megatron-Core's
+    ``--num-distributed-optimizer-instances``).
+    """
 
     mode: ShardMode = "ddp"
     group: Annotated[Parallel | None, Accepted("the ranks of a shard group, such as 8")] = None
@@ -86,8 +91,8 @@ class ShardFile(Part):
     @model_validator(mode="after")
     def _agrees(self) -> ShardFile:
         slips, row = [], SHARDINGS[self.mode]
-        if self.group is not None and not row.grouped:
-            slips.append(Slip(f"{self.mode} has no shard group", "mode: hsdp, or leave group out", ("group",)))
+        if self.group is not None and not row.grouped and self.mode != "zero1":
+            slips.append(Slip(f"{self.mode} has no shard group", "mode: zero1 or hsdp, or leave group out", ("group",)))
         if self.group is None and row.grouped:
             slips.append(Slip(f"{self.mode} needs the size of its shard group", "group: 8", ("mode",)))
         for key in ("gathers", "reshard"):
@@ -194,6 +199,19 @@ class RecomputeFile(Part):
         return self
 
 
+class OffloadFile(Part):
+    """What waits on the host: a share of the optimizer's states, updated there, and of the activations between the passes."""
+
+    optimizer: Annotated[PercentOrShare, Field(le=1)] = 0.0
+    activations: Annotated[PercentOrShare, Field(le=1)] = 0.0
+
+
+class LoraFile(Part):
+    """Adapters of this rank beside frozen matrices."""
+
+    rank: Dimension
+
+
 class CallFile(Part):
     """Plain collectives of a step; ``time`` takes a known time of one in place of a price.
 
@@ -245,6 +263,9 @@ class JobFile(Part):
         Recompute | RecomputeFile | None,
         Accepted("none, selective (attention's core), full, or a mapping such as {layers: 4} or {modules: [core_attn, mlp]}"),
     ] = None
+    optimizer: Annotated[OptimizerName, Accepted(f"one of {', '.join(get_args(OptimizerName))}")] = "adam"
+    offload: Annotated[OffloadFile, Accepted("a mapping such as {optimizer: 100%}")] = OffloadFile()
+    lora: Annotated[LoraFile | None, Accepted("a mapping such as {rank: 16}")] = None
     precision: Annotated[PrecisionFile, Accepted("a mapping such as {compute: bf16}")] = PrecisionFile()
     device: Annotated[_Called | DeviceFile | None, Accepted("a shipped device such as h100, or a mapping")] = None
     stack: Annotated[_Called | StackFile | None, Accepted("a shipped stack such as megatron, or a mapping")] = None
