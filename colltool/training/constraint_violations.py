@@ -136,8 +136,7 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
 
 
 def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
-    layout, chunks = config.layout, config.layout.pp * config.layout.virtual
-    listed = "or list the layers of each stage: layout.stages"
+    layout = config.layout
     if layout.stages:
         if len(layout.stages) != layout.pp or sum(layout.stages) != model.layers:
             what = f"{len(layout.stages)} stages of {sum(layout.stages)} layers, and pp is {layout.pp}, the model {model.layers}"
@@ -150,15 +149,14 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
     elif model.layers < layout.pp:
         what = f"pipeline {layout.pp} is longer than the model's {model.layers} layers"
         yield Violation(("layout", "pp"), what, f"pp: at most {model.layers}")
-    elif model.layers % layout.pp:
-        counts = layers_of_stages(model.layers, layout.pp, folded=config.folded)
-        if min(counts) < layout.virtual - 1:
-            what = f"virtual {layout.virtual}, and a stage has {min(counts)} layers"
-            yield Violation(("layout", "virtual"), what, f"virtual: at most {min(counts) + 1}; {listed}")
-    elif model.layers % chunks:
-        fix = f"virtual: {divisors(model.layers // layout.pp)}; {listed}"
-        what = f"virtual {layout.virtual} does not divide the {model.layers // layout.pp} layers of a stage"
-        yield Violation(("layout", "virtual"), what, fix)
+    else:
+        fewest = min(layers_of_stages(model.layers, layout.pp, folded=config.folded))
+        most = fewest + (model.layers % layout.pp > 0)
+        if layout.virtual > most:
+            what = f"virtual {layout.virtual}, and a stage has {fewest} layers"
+            yield Violation(
+                ("layout", "virtual"), what, f"virtual: at most {most}; or list the layers of each stage: layout.stages"
+            )
 
 
 def _batch(config: ParallelConfig) -> Iterator[Violation]:

@@ -309,6 +309,15 @@ def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple
     return tuple(each + (stage in longer) for stage in range(stages))
 
 
+def even_chunks(config: ParallelConfig) -> float:
+    """v, less where chunks differ by a layer: a bubble is as long as the longest, of 20 layers in three chunks 7."""
+    model, v = config.model, config.layout.virtual
+    if v == 1 or model is None or config.folded or ends_as_layers(config):
+        return v
+    longest = max(config.layout.stages or layers_of_stages(model.layers, config.layout.pp))
+    return longest / -(-longest // v)
+
+
 def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     """Dense layers come first; with virtual stages a stage holds every p-th chunk of the model."""
     model, p, v, folded = config.model, config.layout.pp, config.chunks, config.folded

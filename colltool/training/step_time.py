@@ -20,7 +20,7 @@ from colltool.training.host import with_offload
 from colltool.training.job import Job, PlainCall
 from colltool.training.operations import Phase, StageTimes, stage_times
 from colltool.training.overlap import OverlapModel, PassBuckets, PricedCall, borders, of_a_pass, priced, under_all
-from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard, pipeline_stages
+from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard, even_chunks, pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
 
@@ -102,7 +102,7 @@ def step_time(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[P
     slowest = max(stages, key=lambda one: one.passed.total_s)
     last = max(stages, key=lambda one: one.tail_s)
     pipeline, bare = (
-        pipeline_s(config.schedule, passes, config.micro_batches, config.layout.virtual)
+        pipeline_s(config.schedule, passes, config.micro_batches, even_chunks(config))
         for passes in ([one.passed for one in stages], [one.bare for one in stages])
     )
     # jitter: waiting for the slowest rank, a share for each doubling of devices beyond a node

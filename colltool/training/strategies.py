@@ -150,7 +150,7 @@ class PipelineSchedule(NamedTuple):
     """Holds from two stages on: a single stage has no bubble and keeps one micro-batch."""
 
     name: Schedule
-    bubble_s: Callable[[Sequence[Pass], int], float]  # of all passes and v: seconds beyond m passes of the slowest stage
+    bubble_s: Callable[[Sequence[Pass], float], float]  # of all passes and v: seconds beyond m passes of the slowest stage
     in_flight: Callable[[InFlight], float]  # most micro-batches whose activations a stage keeps at once
     source: str
     requires: Callable[[ParallelConfig], Needs] = _none  # of the layout
@@ -164,12 +164,12 @@ class PipelineSchedule(NamedTuple):
     hides_experts: bool = False
 
 
-def _others_s(passes: Sequence[Pass], _: int) -> float:
+def _others_s(passes: Sequence[Pass], _: float) -> float:
     taus = [one.total_s for one in passes]
     return sum(taus) - max(taus)
 
 
-def _dualpipe_s(passes: Sequence[Pass], _: int) -> float:
+def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
     """(p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken as their sum."""
     worst = max(passes, key=lambda one: one.total_s)
     return max(0.0, (len(passes) / 2 - 1) * (worst.total_s + worst.backward_s - 3 * worst.weight_s))
@@ -259,7 +259,7 @@ def default_schedule(virtual: int) -> Schedule:
     return "interleaved" if virtual > 1 else "1f1b"
 
 
-def pipeline_s(schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: int = 1) -> float:
+def pipeline_s(schedule: Schedule, passes: Sequence[Pass], micro_batches: int, virtual: float = 1) -> float:
     """All micro-batches through all stages: m passes of the slowest stage, and the bubble."""
     steady = micro_batches * max(one.total_s for one in passes)
     return steady if len(passes) == 1 else steady + SCHEDULES[schedule].bubble_s(passes, virtual)

@@ -97,7 +97,7 @@ def test_what_a_run_takes_and_what_it_rests_on(run: Any, folder: Path) -> None:
 BAD = {
     "layout.tp=3": "--job-set layout.tp=3: tp 3 does not divide heads 16",
     "layout.pp=9": "--job-set layout.pp=9: pipeline 9 is longer than the model's 8 layers",
-    "layout.virtual=3": "--job-set layout.virtual=3: virtual 3",
+    "layout.virtual=9": "--job-set layout.virtual=9: virtual 9",
     "layout.dp=8": "--job-set layout.dp=8: tp x cp x pp x dp = 32 does not fill 16 ranks",
     "layout.ep=2": "--job-set layout.ep=2: ep 2, and the model has no experts",
     "batch.global=63": "--job-set batch.global=63: 63 sequences are not a multiple of micro 1 x dp 4 = 4",

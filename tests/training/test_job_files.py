@@ -188,9 +188,9 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
         "virtual 17, and a stage has 15 layers | virtual: at most 16; or list the layers of each stage",
     ),
     "virtual stages": (
-        {"layout.virtual": 3},
+        {"layout.virtual": 21},
         None,
-        "virtual 3 does not divide the 20 layers of a stage | virtual: 1, 2, 4, 5, 10, 20",
+        "virtual 21, and a stage has 20 layers | virtual: at most 20; or list the layers of each stage",
     ),
     "stages": ({"layout.stages": [20, 20, 20]}, None, "3 stages of 60 layers, and pp is 4, the model 80"),
     "chunks of stages": ({"layout.stages": [3, 37, 20, 20]}, None, "virtual 5, and a stage has 3 layers | virtual: at most 4"),

@@ -60,6 +60,9 @@ def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], ParallelConfig]:
     for tp, cp, ep, pp, virtual, micro in product((1, 2, 4, 8), (1, 2), eps, (1, 2, 4, 8), range(1, 7), micros):
         if FEWER % (tp * cp * pp) or (pp == 1 and virtual > 2):  # one stage of several chunks is refused once
             continue
+        held = [-(-job["model"]["layers"] // pp), (job["model"]["layers"] + 2) / pp]  # of a stage, also with the ends as layers
+        if pp > 1 and all(layers % virtual for layers in held):  # a search tries chunks of as many layers
+            continue
         layout = {"tp": tp, "sp": tp > 1, "cp": cp, "ep": ep, "pp": pp, "virtual": virtual}
         try:
             setup = colltool.load_job(job | {"layout": layout, "batch": job["batch"] | {"micro": micro}}).setup(FEWER)
