@@ -35,6 +35,13 @@ def with_tiers(fabric: Fabric, change: Callable[[Tier], Tier], only: Container[i
 _BOUND_BY_FLAGS = 0.25  # of the fastest protocol's share: below it a protocol's rate is not the wires'
 
 
+def bandwidth_values(tier: Tier, share: float) -> dict[str, str]:
+    """The overrides that make :func:`scaled_bandwidth` of a tier: its own rate, and those of its protocols."""
+    rates = {tier.name: tier.bandwidth}
+    rates |= {f"{tier.name}.protocols.{at}": one.bandwidth for at, one in enumerate(tier.protocols or ()) if one.bandwidth}
+    return {f"{key}.bandwidth": f"{share * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in rates.items()}
+
+
 def scaled_bandwidth(tier: Tier, share: float) -> Tier:
     """Scale the bandwidth of a tier, under every protocol.
 

@@ -10,7 +10,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import non_blocking, scaled_bandwidth, with_tiers
+from colltool.fabric.variants import bandwidth_values, non_blocking, scaled_bandwidth, with_tiers
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
 from colltool.training.files import ContextMode, written
@@ -95,10 +95,7 @@ def _of_fabric(fabric: Fabric, now: TrainingStep) -> Iterator[tuple[str, dict[st
             exposed[name] += sent.exposed_s
     slow = [(at, tier) for at, tier in enumerate(fabric.tiers) if exposed[tier.name] > LEAST_GAIN * now.step_s]
     for at, tier in reversed(slow):
-        rates = {tier.name: tier.bandwidth}
-        protocols = enumerate(tier.protocols or ())
-        rates |= {f"{tier.name}.protocols.{index}": one.bandwidth for index, one in protocols if one.bandwidth}
-        values = {f"{key}.bandwidth": f"{FASTER * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in rates.items()}
+        values = bandwidth_values(tier, FASTER)
         faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [at])
         yield f"twice the bandwidth of {tier.name}", values, faster, tier.name
     for at, tier in slow:

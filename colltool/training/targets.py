@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from fractions import Fraction
+from math import ceil, floor, log10
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import HopByHop
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import scaled_bandwidth, with_tiers
+from colltool.fabric.variants import bandwidth_values, with_tiers
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.job import PlainCall
 from colltool.training.operations import model_flops
@@ -18,7 +19,6 @@ from colltool.training.parallel_config import ParallelConfig
 from colltool.training.step_time import TrainingStep, step_time
 
 SLOWEST, FASTEST, CLOSE = 1 / 64, 64.0, 1.005
-MOST_OVERSUBSCRIBED = 64.0
 
 
 class Target(NamedTuple):
@@ -37,7 +37,10 @@ class Target(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        return f"a step within {self.over:.3%} of a free network" if self.over is not None else f"an MFU of {self.mfu:.3%}"
+        if self.over is not None:
+            return f"a step within {100 * self.over:.4g}% of a free network"
+        assert self.mfu is not None
+        return f"an MFU of {100 * self.mfu:.4g}%"
 
 
 class Needed(NamedTuple):
@@ -81,17 +84,24 @@ def _needed(fabric: Fabric, stepped: Callable[[Fabric], float], limit: float) ->
             return stepped(_faster(fabric, at, share))
 
         found = smallest(scaled_s, limit)
-        rate = None if found is None else found * tier.bandwidth
-        values = () if rate is None else ((f"{tier.name}.bandwidth", f"{rate / 1e9:.4g}GB/s"),)
-        step = None if found is None else stepped(_faster(fabric, at, found))
-        yield Needed(f"slowest {tier.name}", values, rate, tier.bandwidth, step)
-        for name in (one.name for one in capabilities_of(tier).levels):
+        share = None if found is None else ceiled(found * tier.bandwidth) / tier.bandwidth
+        values = {} if share is None else bandwidth_values(tier, share)
+        rate, step = (None, None) if share is None else (share * tier.bandwidth, scaled_s(share))
+        yield Needed(f"slowest {tier.name}", tuple(values.items()), rate, tier.bandwidth, step)
+        for name in (one.name for one in capabilities_of(tier).levels[1:]):
             yield _thinnest(fabric, at, name, stepped, limit)
     yield from _inner_domain(fabric, stepped, limit)
 
 
 def _faster(fabric: Fabric, at: int, share: float) -> Fabric:
-    return with_tiers(fabric, partial(scaled_bandwidth, share=share), [at])
+    """As the overrides make it that are printed."""
+
+    def scaled(tier: Tier) -> Tier:
+        rates = ({"bandwidth": one.bandwidth * share} if one.bandwidth else {} for one in tier.protocols or ())
+        own = tuple(one.model_copy(update=rate) for one, rate in zip(tier.protocols or (), rates, strict=True))
+        return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": tier.protocols and own})
+
+    return with_tiers(fabric, scaled, [at])
 
 
 def smallest(step_s: Callable[[float], float], limit: float) -> float | None:
@@ -107,6 +117,12 @@ def smallest(step_s: Callable[[float], float], limit: float) -> float | None:
     return high
 
 
+def ceiled(value: float) -> float:
+    """The next number of four digits: what is printed is no less than what is needed."""
+    unit = 10.0 ** (floor(log10(value)) - 3)
+    return ceil(value / unit * (1 - 1e-12)) * unit
+
+
 def _thinnest(fabric: Fabric, at: int, name: str, stepped: Callable[[Fabric], float], limit: float) -> Needed:
     def thin(over: float) -> Fabric:
         tier = fabric.tiers[at]
@@ -118,28 +134,36 @@ def _thinnest(fabric: Fabric, at: int, name: str, stepped: Callable[[Fabric], fl
     tier = fabric.tiers[at]
     now = next(one.oversubscription for one in capabilities_of(tier).levels if one.name == name)
     found = smallest(lambda share: stepped(thin(max(1.0, 1 / share))), limit) if stepped(thin(1.0)) <= limit else None
-    over = None if found is None else min(MOST_OVERSUBSCRIBED, max(1.0, 1 / found))
-    values = () if over is None else ((f"{tier.name}.levels.{name}.oversubscription", f"{over:.4g}"),)
+    over = None if found is None else max(1.0, 1 / ceiled(found))
+    values = () if over is None else ((f"{tier.name}.levels.{name}.oversubscription", f"{over:.6g}"),)
     return Needed(f"thinnest {name} of {tier.name}", values, over, slowdown(now), None if over is None else stepped(thin(over)))
 
 
 def _inner_domain(fabric: Fabric, stepped: Callable[[Fabric], float], limit: float) -> Iterator[Needed]:
-    """Half as wide again and again, with as many more of them outside; not of lattices, nor under levels that count nodes."""
+    """Of powers of two of the innermost size, and as many domains as then fill the fabric; not of lattices."""
     inner = fabric.tiers[0]
     if len(fabric.tiers) < 2 or capabilities_of(inner).axes or capabilities_of(fabric.tiers[1]).axes:
         return
-    best: tuple[int, float] | None = None
-    size = inner.endpoints
-    while size % 2 == 0 and size > 2:
-        size //= 2
-        step = stepped(split_domain(fabric, inner.endpoints // size))
-        if step > limit:
-            break
-        best = size, step
-    values = () if best is None else ((f"{inner.name}.size", str(best[0])),)
-    whole = (inner.endpoints, None) if stepped(fabric) <= limit else (None, None)
-    value, step_s = best or whole
-    yield Needed(f"smallest {inner.name} domain", values, value, float(inner.endpoints), step_s)
+    for parts in domain_parts(fabric):
+        other = split_domain(fabric, parts)
+        if (step_s := stepped(other)) <= limit:
+            sizes = {f"{tier.name}.size": str(tier.endpoints) for tier in other.tiers[:2]}
+            outer = other.tiers[1].name
+            sizes |= {f"{outer}.levels.{one.name}.group": str(one.group) for one in capabilities_of(other.tiers[1]).levels}
+            found = float(other.tiers[0].endpoints)
+            yield Needed(f"smallest {inner.name} domain", tuple(sizes.items()), found, float(inner.endpoints), step_s)
+            return
+    yield Needed(f"smallest {inner.name} domain", (), None, float(inner.endpoints), None)
+
+
+def domain_parts(fabric: Fabric) -> list[Fraction]:
+    """Parts that a domain is cut in, the most first; below 1 as many domains are one. Levels stay in whole domains."""
+    inner, outer = (tier.endpoints for tier in fabric.tiers[:2])
+    groups = [one.group for one in capabilities_of(fabric.tiers[1]).levels] + [outer]
+    fewer = [Fraction(2**step) for step in range(1, 8) if inner % 2**step == 0 and inner > 2**step]
+    more = [Fraction(1, 2**step) for step in range(8) if all(group % 2**step == 0 and group > 2**step for group in groups)]
+    most = fabric.tiers[0].max_size
+    return [*reversed(fewer), *(parts for parts in more if most is None or inner / parts <= most)]
 
 
 def slowdown(given: float | HopByHop) -> float:
@@ -147,9 +171,9 @@ def slowdown(given: float | HopByHop) -> float:
     return given.uplinks if isinstance(given, HopByHop) else given
 
 
-def split_domain(fabric: Fabric, parts: int) -> Fabric:
+def split_domain(fabric: Fabric, parts: Fraction) -> Fabric:
     inner, outer = fabric.tiers[0], fabric.tiers[1]
-    levels = tuple(one.model_copy(update={"group": one.group * parts}) for one in capabilities_of(outer).levels)
-    wider = {"size": outer.endpoints * parts} | ({"levels": levels} if levels else {})
-    tiers = (inner.model_copy(update={"size": inner.endpoints // parts}), outer.model_copy(update=wider), *fabric.tiers[2:])
+    levels = tuple(one.model_copy(update={"group": int(one.group * parts)}) for one in capabilities_of(outer).levels)
+    wider = {"size": int(outer.endpoints * parts)} | ({"levels": levels} if levels else {})
+    tiers = (inner.model_copy(update={"size": int(inner.endpoints / parts)}), outer.model_copy(update=wider), *fabric.tiers[2:])
     return fabric.model_copy(update={"tiers": tiers})
