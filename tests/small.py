@@ -91,3 +91,11 @@ def read_source(text: str, name: str) -> Source:
 def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscription: float = 1.0) -> ClosPlan:
     """A rail-optimised two-level Clos, with ``nics_per_rail`` NICs of each pod on each rail."""
     return clos_plan(pods, nics_per_rail * rails, radix, rails=rails, levels=2, hops=(oversubscription,))
+
+
+HF_LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "max_position_embeddings": 131072,
+    "tie_word_embeddings": False, "vocab_size": 128256, "torch_dtype": "bfloat16",
+}  # fmt: skip
+"""The config.json of Llama 3 8B."""
