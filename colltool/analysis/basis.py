@@ -186,13 +186,12 @@ def basis_or_none(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ide
         return None
 
 
-_STEP = 0.126
-"""Median |step / measured - 1|. Source: 678 published training runs, from sources no efficiency was read from."""
-
 _OF_A_STEP = 0.26
 """Error of a step's collectives, most of which are 8 to 128 MB."""
 
 
 def step_error(network_share: float, *, same_device: bool) -> float:
     """Expected relative error of the ratio of two steps; on the same device the compute error cancels."""
-    return min(_STEP, network_share * _OF_A_STEP) if same_device else _STEP
+    published = published_error("all")
+    assert published is not None
+    return min(published.median, network_share * _OF_A_STEP) if same_device else published.median

@@ -293,7 +293,7 @@ def draft(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelCon
     compression = None
     if small is not None:
         known = small.on, small.scheme, small.block, small.keep, small.warmup, small.overhead
-        compression = Compression(*known, extra_steps=small.extra_steps)
+        compression = Compression(*known, extra_steps=small.extra_steps, realised=small.ratio)
     return ParallelConfig(
         layout=layout,
         model=model,

@@ -268,12 +268,14 @@ def ratio(scheme: str, *, block: int | None = None, keep: float | None = None, w
 
 
 def ratio_of(given: Compression) -> float:
-    return ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
+    return given.realised or ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
 
 
 def times_fewer(config: ParallelConfig) -> float:
-    """The ratio for the element width that the job sends; at least 1."""
+    """The ratio for the element width that the job sends, or the one that was realised; at least 1."""
     assert config.compression is not None
+    if config.compression.realised is not None:
+        return config.compression.realised
     width = config.shard.grad_bytes if config.compression.on == "dp" else config.precision.activation_bytes
     return max(1.0, ratio_of(config.compression) * width / 4)
 

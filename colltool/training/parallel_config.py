@@ -175,6 +175,7 @@ class Compression(NamedTuple):
     warmup: float | None = None
     overhead_s: float = 0.0
     extra_steps: float = 0.0  # a share
+    realised: float | None = None  # ratio of bytes, where it was measured
 
 
 class Offload(NamedTuple):

@@ -151,7 +151,8 @@ def summary(name: str, ratios: list[float], control: list[float]) -> dict[str, s
 def write_errors(found: list[Run]) -> None:
     by_kind: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for one, *ratios in left_out(found):
-        by_kind[one.kind].append((ratios[0], ratios[1]))
+        for kind in (one.kind, "all"):
+            by_kind[kind].append((ratios[0], ratios[1]))
     lines = []
     for kind, mine in sorted((kind, mine) for kind, mine in by_kind.items() if len(mine) >= FEWEST):
         lines.append(summary(kind, [ratio for ratio, _ in mine], [free for _, free in mine]))

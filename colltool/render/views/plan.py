@@ -67,7 +67,7 @@ _COLLECTIVES = (
 )
 _CHANGES = (
     label("change", "what to change"),
-    label("set", "with", get=lambda one: _typed(one)),
+    label("set", "with", get=lambda one: _typed(one.set, one.where)),
     number("step_s", "step", format_time),
     number("gain", "gain", percent),
     flag("fits", "fits"),
@@ -76,7 +76,7 @@ _NEEDED = (
     label("what", "least"),
     label("value", "is", get=lambda one: _worth(one.value, one.what)),
     label("now", "now", get=lambda one: _worth(one.now, one.what)),
-    label("set", "with", get=lambda one: " ".join(f"--set {key}={value}" for key, value in one.set)),
+    label("set", "with", get=lambda one: _typed(one.set, "fabric")),
     number("step_s", "step", format_time),
 )
 _BUSIEST = (
@@ -103,12 +103,14 @@ def _senders(one: JobLink) -> str:
     return ", ".join(f"{name} {whole_percent(share)}" for name, share in shares if share >= 0.005)
 
 
-def _typed(change: Change) -> str:
-    """What to type for a change: ``--job-set overlap.tp=true``."""
-    pairs = [f"{key}={value}" for key, value in change.set[:_PAIRS]]
-    option = "--set" if change.where == "fabric" else "--job-set"
-    more = f" and {len(change.set) - _PAIRS} more" if len(change.set) > _PAIRS else ""
-    python = f"{'overrides' if change.where == 'fabric' else 'job overrides'}={pairs!r}"
+def _typed(values: tuple[tuple[str, str], ...], where: str) -> str:
+    """What to type for a change of the fabric or the job: ``--job-set overlap.tp=true``; empty for none."""
+    if not values:
+        return ""
+    pairs = [f"{key}={value}" for key, value in values[:_PAIRS]]
+    option = "--set" if where == "fabric" else "--job-set"
+    more = f" and {len(values) - _PAIRS} more" if len(values) > _PAIRS else ""
+    python = f"{'overrides' if where == 'fabric' else 'job overrides'}={pairs!r}"
     return said(either(shell=" ".join(f"{option} {pair}" for pair in pairs), python=python)) + more
 
 
@@ -144,7 +146,7 @@ def _sentences(result: Plan) -> Iterator[str]:
         needs = f"stage {kept.worst_stage} needs {format_bytes(kept.bytes, 3)} of {format_bytes(kept.capacity_bytes, 3)}"
         cure = next((one for one in result.changes if one.fits), None)
         searched = said(either(shell="plan --search", python="search_layouts()"))
-        then = f"{_typed(cure)} ({format_time(cure.step_s)} a step)" if cure else f"more ranks, or {searched}"
+        then = f"{_typed(cure.set, cure.where)} ({format_time(cure.step_s)} a step)" if cure else f"more ranks, or {searched}"
         yield from (f"does not fit: {needs}; try {then}", f"If it did fit, a step would take {took}")
         return
     off = _known_error(result)
@@ -155,7 +157,7 @@ def _sentences(result: Plan) -> Iterator[str]:
         yield f"{rate.steps_per_day:,.0f} steps a day with failures, {percent(rate.share)} of the time"
     if result.changes:
         best = result.changes[0]
-        yield f"Most to gain: {best.change}, {percent(best.gain)}, with {_typed(best)}"
+        yield f"Most to gain: {best.change}, {percent(best.gain)}, with {_typed(best.set, best.where)}"
     elif result.collectives:
         yield "No change that was tried makes it faster"
 

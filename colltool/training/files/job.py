@@ -129,7 +129,10 @@ class OverlapFile(Part):
 
 
 class CompressionFile(Part):
-    """A smaller payload for one dimension's collectives; ``extra_steps``: more steps to the same accuracy."""
+    """A smaller payload for one dimension's collectives; ``extra_steps``: more steps to the same accuracy.
+
+    ``ratio``: by how much fewer bytes were sent in fact, in place of what the scheme's format makes.
+    """
 
     on: Axis = "dp"
     scheme: Literal["fp16", "int8", "1bit", "topk", "1bit-adam"]
@@ -138,6 +141,7 @@ class CompressionFile(Part):
     warmup: SmallShare | None = None
     overhead: Duration = 0.0
     extra_steps: PercentOrShare = 0.0
+    ratio: Annotated[float | None, Field(ge=1, le=1e5, strict=True), Accepted("a ratio from 1, such as 8")] = None
 
     @model_validator(mode="after")
     def _agrees(self) -> CompressionFile:
