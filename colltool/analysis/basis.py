@@ -17,6 +17,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import launch_is_known, under_protocols
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.training.published import published_error
 
 Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
 

@@ -228,6 +228,7 @@ class Stack(NamedTuple):
     routing_s: float = 0.0  # of a layer with experts forward, twice that backward
     tensor_overlap: TensorOverlap = "none"
     recompute: Recompute = "none"
+    quantized_inputs: bool = False
     half: float = 150.0
     half_wave: float = 0.15
     weight_gradient: float = 0.95

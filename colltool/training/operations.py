@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from colltool.training.files import BYTES
 from colltool.training.model import BLOCK, EIGHT_BITS, TILE, Gemm, Roofline, Shape, TransformerModel, core_s, gemm_s, moved_s
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, pipeline_stages
 from colltool.training.strategies import Recomputation
@@ -31,6 +32,7 @@ class LayerCut(NamedTuple):
     ep: int = 1
     etp: int = 1
     width: float = 2.0  # bytes of an activation
+    kept: float = 2.0  # of one that only GEMMs read again
 
     @property
     def outside(self) -> float:
@@ -40,7 +42,9 @@ class LayerCut(NamedTuple):
 
 def cut_of(config: ParallelConfig) -> LayerCut:
     layout, width = config.layout, config.precision.activation_bytes
-    return LayerCut(config.tokens, config.sequence, layout.tp, layout.sp, layout.ep, layout.etp, width=width)
+    own = config.stack is not None and config.stack.quantized_inputs
+    kept = min(width, BYTES[config.precision.compute]) if own else width
+    return LayerCut(config.tokens, config.sequence, layout.tp, layout.sp, layout.ep, layout.etp, width=width, kept=kept)
 
 
 class Heads(NamedTuple):
@@ -90,7 +94,7 @@ def layer_operations(shape: Shape, cut: LayerCut, *, experts: bool = False) -> t
     In 16 bits attention keeps 11 s b h and its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4 s b h.
     """
     # inputs of norms and of regions, masks of dropout: 10 s b h of a GPT
-    norms = Operation("norms", stored=cut.outside * shape.hidden * (4 * cut.width + (2 if shape.dropout else 0)))
+    norms = Operation("norms", stored=cut.outside * shape.hidden * (2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)))
     attention, moe = _attention(shape, cut), shape.moe if experts else None
     if moe is None:
         return norms, attention, _ffn(shape, cut, "ffn", shape.ffn)
@@ -103,7 +107,10 @@ def layer_operations(shape: Shape, cut: LayerCut, *, experts: bool = False) -> t
             Gemm(busiest, shape.hidden, width, local, grouped=True),
         ),
         moved=PERMUTE_MOVES * cut.outside * moe.top_k * shape.hidden,
-        stored=cut.outside * moe.top_k * moe.imbalance * cut.width * (2 * shape.hidden + float(shape.matrices * moe.ffn)),
+        stored=cut.outside
+        * moe.top_k
+        * moe.imbalance
+        * (shape.hidden * (cut.width + cut.kept) + moe.ffn * ((shape.matrices - 1) * cut.width + cut.kept)),
         region=not cut.sp and not moe.shared_ffn,  # with sequence parallelism their tokens are apart already
         routed=cut.outside * shape.hidden,
     )
@@ -121,6 +128,7 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
         queries, keys = Gemm(tokens, at.q, mla.q_rank or h), Gemm(tokens, up, mla.kv_rank)
         gemms = (Gemm(tokens, at.latent, h), queries, keys, Gemm(tokens, h, at.out))
     each = 2.0 * tokens * (at.q + at.out)
+    again = cut.kept if cut.kept < cut.width else 0.0  # what the output projection keeps beside attention's own copy
     return Operation(
         "attention",
         gemms,
@@ -128,7 +136,7 @@ def _attention(shape: Shape, cut: LayerCut) -> Operation:
         causal=each * shape.keys(cut.sequence),
         scores=tokens * cut.sequence * shape.heads / cut.tp,
         keys=cut.sequence,
-        stored=tokens * cut.width * (at.latent + at.q + at.k + at.v + at.out),
+        stored=tokens * (cut.width * (at.latent + at.q + at.k + at.v + at.out) + again * at.out),
         region=True,
     )
 
@@ -137,7 +145,8 @@ def _ffn(shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], of:
     """2T n_m h f / t; it keeps the input and output of the activation, and the gate."""
     width = of / cut.tp
     gemms = (Gemm(cut.tokens, (shape.matrices - 1) * width, shape.hidden), Gemm(cut.tokens, shape.hidden, width))
-    return Operation(name, gemms, stored=cut.tokens * cut.width * float(shape.matrices * of) / cut.tp, region=True)
+    stored = cut.tokens * width * ((shape.matrices - 1) * cut.width + cut.kept)
+    return Operation(name, gemms, stored=stored, region=True)
 
 
 def head_flops(shape: Shape, tokens: float) -> float:

@@ -35,6 +35,8 @@ SOURCES = {
     "megatron-lm": "https://github.com/NVIDIA/Megatron-LM/blob/core_r0.12.0/examples/llama/README.md",
     "mbridge-blackwell": f"{BRIDGE}, 25.11",
     "mbridge-moe": f"{BRIDGE}, 25.09, 25.11, 26.02; DeepEP and overlap as scripts/performance/configs has them",
+    "mbridge-26.02": "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary.md, 26.02.01 NeMo Container",
+    "mbridge-26.04": "https://github.com/NVIDIA-NeMo/Megatron-Bridge, docs/performance-summary.md, 26.04.01 NeMo Container",
     "automodel": "https://github.com/NVIDIA-NeMo/Automodel/blob/01926a5/docs/performance-summary.md",
     "torchtitan": "https://github.com/pytorch/torchtitan (docs/performance.md, benchmarks/llama3_h100_202412_torchtitan.md)",
     "mosaic": "https://github.com/mosaicml/llm-foundry, scripts/train/benchmarking/README.md",
@@ -63,6 +65,7 @@ MACHINES: dict[str, tuple[str, Any]] = {
     "H100-96GB-500W": ("dgx-h100", GRAND_TETON),
     "H200": ("hgx-h200", "h200"),
     "B200": ("dgx-b200", "b200"),
+    "B300": ("dgx-b300", "b300"),
     "GB200": ("nvl72", "gb200"),
     "GB300": ("nvl72", "gb300"),
     "MI300X": ("mi300x", "mi300x"),
@@ -85,8 +88,8 @@ DCN = {"tpu-v5e": "3.125GB/s", "tpu-v6e": "12.5GB/s"}  # a chip's share of its h
 LARGEST, LEAVES = 128, 160  # nodes under the spines of the shipped fabrics; a multiple of what stands under their leaves
 DEEPSEEK = {"q_rank": 1536, "kv_rank": 512, "nope": 128, "rope": 64, "value": 128}
 RECOMPUTED: dict[str, Any] = {word: word for word in ("selective", "full")}
-# MaxText keeps q, k and v on the host
-RECOMPUTED |= {word: {"modules": ["core_attn", "mlp"]} for word in ("custom", "qkv_proj_offloaded")}
+ON_THE_HOST = ("custom", "qkv_proj_offloaded")  # MaxText's policies with a layer's input, or q, k and v on the host
+RECOMPUTED |= {word: {"modules": ["core_attn", "mlp"]} for word in ON_THE_HOST}
 SERIES = ("source", "model", "layers", "seq", "mbs", "tp", "pp", "vpp", "cp", "ep", "zero", "recompute", "precision", "device")
 
 
@@ -198,7 +201,8 @@ def job_of(row: Row) -> dict[str, Any]:
         "layout": layout_of(row),
         "shard": {"mode": mode} | group | ({"grad_bytes": 2} if halves else {}),
         "recompute": RECOMPUTED.get(row["recompute"], "none"),
-        "precision": {"compute": "fp8" if "fp8" in named else "fp16" if named == "fp16" else "bf16"},
+        "precision": {"compute": next((known for known in ("fp8", "fp4", "fp16") if known in named), "bf16")},
+        "offload": {"activations": 1 if row["recompute"] in ON_THE_HOST else 0},
         "device": MACHINES[row["device"]][1],
         "stack": fused_loss() if row["source"] == "mosaic" else stack,
         "overlap": {"dp": None if whole(row, "dp") > 1 and not plain else False}

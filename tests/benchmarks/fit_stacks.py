@@ -3,7 +3,7 @@
     python tests/benchmarks/fit_stacks.py            # the fit to all runs, beside what the stacks say
     python tests/benchmarks/fit_stacks.py --errors   # each source left out in turn; writes colltool/training/data/errors.csv
 
-A source counts as much as any other, whatever the number of its runs. The share of peak of a generation is one for all stacks:
+A source counts as much as any other, unless it has but few runs. The share of peak of a generation is one for all stacks:
 they run the same cuBLAS. What a source left out leaves without any run keeps the value of the nearest generation.
 """
 
@@ -32,15 +32,16 @@ Pairs = tuple[tuple[str, float], ...]
 ERRORS = Path(colltool.__file__).parent / "training" / "data" / "errors.csv"
 START: Values = {
     "bf16 ampere": 0.82, "bf16 hopper": 0.68, "bf16 blackwell": 0.5,
-    "fp8 hopper": 0.6, "fp8 blackwell": 0.5, "fp8 blackwell-ultra": 0.6,
+    "fp8 hopper": 0.6, "fp8 blackwell": 0.5, "fp8 blackwell-ultra": 0.6, "fp4 blackwell": 0.35, "fp4 blackwell-ultra": 0.4,
     "bf16 tpu-v5e": 0.75, "bf16 tpu-v6e": 0.75,
     "fsdp attention ampere": 0.3, "fsdp attention hopper": 0.3, "fsdp elementwise": 43.0,
     "megatron routing": 0.5e-3,
 }  # fmt: skip
 """Before any run is seen: GEMMs alone, attention as published, kernels counted; TPUs as v4 in PaLM (arXiv:2204.02311)."""
-NEAREST = {"fp8 blackwell-ultra": "fp8 blackwell"}
+NEAREST = {"fp8 blackwell-ultra": "fp8 blackwell", "fp4 blackwell-ultra": "fp4 blackwell"}
 STEPS = [exp(0.03 * step) for step in range(-8, 9)]
 ROUNDS = 2
+FEW = 4  # runs, with which a source counts half of one with many
 FEWEST = 10  # runs of a class that has errors of its own
 
 
@@ -69,9 +70,14 @@ class Run(NamedTuple):
         return log(self.planned(values).step_s / self.real_s)
 
 
+def bits_of(precision: str) -> str:
+    """The precision whose share another has too."""
+    return {"int8": "fp8", "fp8": "fp8", "fp4": "fp4"}.get(precision, "bf16")
+
+
 def with_values(stack: Stack, values: Values) -> Stack:
     def table(precision: str, old: Pairs) -> Pairs:
-        eight = "fp8" if precision in ("fp8", "int8") else "bf16"
+        eight = bits_of(precision)
         return tuple((name, values.get(f"{eight} {name}", share)) for name, share in old)
 
     stack = stack._replace(gemm=tuple((precision, table(precision, old)) for precision, old in stack.gemm))
@@ -89,7 +95,7 @@ def runs() -> list[Run]:
         key = (bench.MACHINES[row["device"]][0], row["devices"], row["outer_GBps_dev"])
         assert setup.device is not None
         assert setup.stack is not None
-        kind = "fp8" if setup.precision.compute in ("fp8", "int8") else "bf16"
+        kind = bits_of(setup.precision.compute)
         eager = not setup.stack.name.startswith("megatron") and setup.stack.name != "jax"
         touched = [f"{kind} {setup.device.generation}"] + ["megatron routing"] * (
             setup.moe is not None and setup.stack.name == "megatron"
@@ -105,7 +111,8 @@ def score(found: Iterable[Run], values: Values) -> float:
     by_source: dict[str, list[float]] = defaultdict(list)
     for one in found:
         by_source[one.row["source"]].append(abs(one.off(values)))
-    return mean(mean(errors) for errors in by_source.values())
+    weights = [len(errors) / (len(errors) + FEW) for errors in by_source.values()]
+    return sum(weight * mean(errors) for weight, errors in zip(weights, by_source.values(), strict=True)) / sum(weights)
 
 
 def fitted(found: list[Run]) -> Values:

@@ -94,7 +94,8 @@ def test_activations_hide_under_compute_or_wait_for_the_link() -> None:
 
 def test_offload_needs_the_rate_of_the_link() -> None:
     with pytest.raises(ColltoolError, match="gives no rate to the memory of its host"):
-        load_job(dense(stack="jax", device="tpu-v5e", offload={"optimizer": 1}, layout={}))
+        device = {"generation": "hopper", "peak": {"bf16": "989TFLOP/s"}, "memory": "80GiB", "bandwidth": "3.35TB/s"}
+        load_job(dense(device=device, offload={"optimizer": 1}, layout={}))
 
 
 def test_lora_trains_what_peft_counts() -> None:

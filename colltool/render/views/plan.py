@@ -23,7 +23,6 @@ from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
 from colltool.render.views.job import layout_text, numbers_text
-from colltool.training.changes import Change
 from colltool.training.job_links import JobLink
 from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
 from colltool.training.published import memory_error

@@ -247,8 +247,8 @@ class StackFile(Part):
     beside what the head wrote. ``slowed``: by how much compute slows while communication runs beside it. ``allocator``: what
     the memory allocator holds beyond activations, logits and gathered layers, a share of them; ``routing``: what a layer with
     experts takes forward beside its kernels, as the host waits for the tokens of each; ``tensor_overlap``: how tensor
-    parallelism hides, and ``recompute``: what runs again, where a job does not say. ``assumed``: generations whose shares no
-    measured kernel stands behind.
+    parallelism hides, and ``recompute``: what runs again, where a job does not say; ``quantized_inputs``: GEMMs keep their
+    inputs for the backward pass in their own precision. ``assumed``: generations whose shares no measured kernel stands behind.
     """
 
     schema_: Annotated[Literal["colltool.stack/1"], Field(alias="schema")] = "colltool.stack/1"
@@ -280,4 +280,5 @@ class StackFile(Part):
     routing: Duration = 0.0
     tensor_overlap: Annotated[TensorOverlap, Accepted("none, bulk or split")] = "none"
     recompute: Annotated[Recompute, Accepted("none, selective or full")] = "none"
+    quantized_inputs: Flag = False
     slowed: Annotated[float, Field(ge=0, lt=1, strict=True), Accepted("a share such as 0.1")] = 0.0
