@@ -12,6 +12,7 @@ from documents import DOCUMENTS, GUIDES, README, ROOT, Shown, blocks, commands, 
 
 from colltool.analysis.accuracy import ALL, DATASHEET, table
 from colltool.analysis.basis import step_error
+from colltool.training.published import published_error
 
 TEXT = README.read_text(encoding="utf-8")
 MAX_LINES = 200
@@ -92,6 +93,7 @@ def test_the_picture_is_what_the_command_draws(folder: Path, request: pytest.Fix
 def test_the_table_of_errors_is_the_one_that_answers_use() -> None:
     whole, across = ([one for one in table() if one.device == ALL and one.wire == wire] for wire in (ALL, "across"))
     shown = TEXT[TEXT.index("| what |") : TEXT.index("Every answer says")]
+    steps = [published_error(name) for name in ("all", "megatron", "megatron-2021", "fsdp", "jax", "megatron moe")]
     told = [
         [float(one) for one in re.findall(r"[\d.]+", last)] for last in re.findall(r"\| ([\d., ]+)% \|$", shown, re.MULTILINE)
     ]
@@ -99,10 +101,26 @@ def test_the_table_of_errors_is_the_one_that_answers_use() -> None:
         [one.median for one in across],
         list(DATASHEET),
         [step_error(1.0, same_device=False)],
+        [one.median for one in steps[1:] if one],
     ]
     assert told == [[pytest.approx(round(100 * error, 1)) for error in several] for several in errors]
     rows = [int(count.replace(",", "")) for count in re.findall(r"\| ([\d,]+) (?:rows|of them)", shown)]
     assert rows[:2] == [sum(one.rows for one in whole), sum(one.rows for one in across)]
+    assert [one and one.runs for one in steps] == [
+        int(count) for count in re.findall(r"\d+", shown[shown.index("a training step") :].replace("%", "")) if int(count) > 50
+    ]
+
+
+def test_the_guide_tells_the_errors_of_steps_that_plans_print() -> None:
+    text = (ROOT / "colltool" / "guides" / "jobs.md").read_text(encoding="utf-8")
+    table = text[text.index("| class | runs |") : text.index("- The control shares")]
+    told = [[float(one) for one in re.findall(r"(?<![-\d])\d+\.?\d*", row)] for row in table.splitlines()[2:] if row]
+    names = ("megatron", "megatron moe", "megatron-2021", "fsdp", "jax", "all", "memory")
+    for name, figures in zip(names, told, strict=True):
+        one = published_error(name)
+        assert one is not None
+        known = [one.runs, 100 * one.median, 100 * one.mean, one.low, one.high, 100 * one.control]
+        assert figures[-len(known) + (name == "memory") :] == pytest.approx(known[: 6 - (name == "memory")], abs=0.06)
 
 
 def test_every_command_is_shown() -> None:

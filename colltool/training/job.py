@@ -223,12 +223,13 @@ def _finished(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
     found, device_from = None, ""
     if reading.model is not None:
         found = draft(reading, reading.model, folder)
-        if found is not None and not lacking(reading, reading.model):
-            for one in constraint_violations(found) or invalid_overlaps(found):
-                reading.refuse(one.path, one.what, one.fix)
         if reading.model.device is not None:  # of a shipped job it yields to the fabric's; one that a user wrote is meant
             told = folder != preset_folder("jobs") or any(key.split(".")[0] == "device" for key, _ in reading.overrides)
             device_from = "job" if told else "default"
+        if found is not None and not lacking(reading, reading.model):
+            held = found if device_from == "job" else found._replace(device=None)
+            for one in constraint_violations(held) or invalid_overlaps(held):
+                reading.refuse(one.path, one.what, one.fix)
     file = reading.result()
     assert found is not None  # nothing was refused
     return Job(

@@ -93,8 +93,8 @@ def test_activations_hide_under_compute_or_wait_for_the_link() -> None:
 
 
 def test_offload_needs_the_rate_of_the_link() -> None:
+    device = {"generation": "hopper", "peak": {"bf16": "989TFLOP/s"}, "memory": "80GiB", "bandwidth": "3.35TB/s"}
     with pytest.raises(ColltoolError, match="gives no rate to the memory of its host"):
-        device = {"generation": "hopper", "peak": {"bf16": "989TFLOP/s"}, "memory": "80GiB", "bandwidth": "3.35TB/s"}
         load_job(dense(device=device, offload={"optimizer": 1}, layout={}))
 
 
