@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.measurements.busbw_ratio import Ratio, UnusableRow, message_size, positive_time, ranks_of, ratio, rounding_interval
 from colltool.measurements.series import Note, Record, UserHints, agree, place
+from colltool.measurements.which_collective import SeenRow, collective_of
 
 
 class NotModelled(ColltoolError):
@@ -21,6 +22,8 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
     """The usable rows of a run, with everything checked that can be, and notes on the others."""
     # as the program announced itself, else the only one that command lines above name
     name = run.started or (next(iter(run.mentions)) if len(run.mentions) == 1 else "")
+    if not name and stated.primitive is None:
+        name = str(collective_of(_seen(run)) or "")
     primitive = _primitive(name, run, stated)
     chosen, notes = used_rows(run, stated.in_place)
     ratios = [half.ratio for half in chosen if half.ratio]
@@ -48,6 +51,24 @@ def records_of(run: TestRun, stated: UserHints) -> tuple[list[Record], list[Note
             what = f"used as measured: {groups} groups ran this at the same time (NCCL_TESTS_SPLIT)"
             notes.append(run.note(what, half.row, used=True))
     return timings, notes
+
+
+def _seen(run: TestRun) -> Iterator[SeenRow]:
+    for row in run.rows:
+        cells = row.cells()
+        halves = {label: dict(half) for label, half in cells.halves.items()}
+        known = next(iter(halves.values()), {})
+        size, count = (rounding_interval(text) for text in (cells.size, cells.before.get("count", "")))
+        shown = ratio(rounding_interval(known.get("algbw", "")), rounding_interval(known.get("busbw", "")), run.place(row))
+        yield SeenRow(
+            size=size.value if size else 0.0,
+            elements=count.value if count else 0.0,
+            dtype=cells.dtype,
+            redop=cells.before.get("redop", ""),
+            root=cells.before.get("root", ""),
+            ratio=(shown.low + shown.high) / 2 if shown else None,
+            in_place_wrong=halves.get(IN, {}).get("wrong", ""),
+        )
 
 
 def _primitive(name: str, run: TestRun, stated: UserHints) -> Primitive:
@@ -185,11 +206,12 @@ _GAP = re.compile(rf"(?<!\s)\s{{{_WIDE_GAP},}}+[\d.]")
 
 
 class Cells(NamedTuple):
-    """A row's size and dtype as printed, and for each half, by label, its columns and their text."""
+    """A row's size and dtype as printed, for each half, by label, its columns and their text, and what stands before them."""
 
     size: str
     dtype: str
     halves: dict[str, Iterable[tuple[str, str]]]
+    before: dict[str, str]  # count, redop, root
 
 
 class TableRow(NamedTuple):
@@ -231,7 +253,7 @@ class Columns(NamedTuple):
             halves = {label: self._half(words[at:]) for label, at in zip(self.labels, self.starts, strict=True)}
         else:
             halves = {IN if _GAP.search(text) else EITHER: self._half(words[self.starts[0] :])}
-        return Cells(words[0], words[2], halves)
+        return Cells(words[0], words[2], halves, dict(zip(self.names[: self.starts[0]], words, strict=False)))
 
     def _half(self, words: list[str]) -> Iterable[tuple[str, str]]:
         first = self.starts[0]

@@ -24,7 +24,7 @@ _TESTS = re.compile(r"# *(nccl|rccl)-tests version (\S+)|\b(rccl)-tests: Version
 _LIBRARY = re.compile(r"\b(NCCL|RCCL) version *:? *(\d[\w.+:-]*)")
 _LIBRARY_CODE = re.compile(r"nccl-library=(\d{4,6})\b")
 _PROGRAM = re.compile(
-    r"\b((?:all_?reduce|all_?gather|reduce_?scatter|alltoallv?|broadcast|reduce|sendrecv|gather|scatter|hypercube)_perf)\b"
+    r"\b((?:all_?reduce|all_?gather|reduce_?scatter|alltoallv?|broadcast|reduce|sendrecv|gather|scatter|hypercube)_perf)(?:_mpi)?\b"
 )
 _SIGNS = (
     re.compile(rb"\bsize\s{1,99}count\s{1,99}type\b|\bbytes\s{1,99}N\s{1,99}type\b|Collective test starting"),
@@ -316,7 +316,8 @@ def _count(value: object) -> int:
 
 def _cut(result: _Json) -> Cells:
     halves = {label: half.items() for label, half in _halves(result).items()}
-    return Cells(_plain(result.get("size")), _plain(result.get("type", "")), {**halves})
+    before = {key: _plain(result.get(key, "")) for key in ("count", "redop", "root")}
+    return Cells(_plain(result.get("size")), _plain(result.get("type", "")), {**halves}, before)
 
 
 def _halves(result: object) -> dict[str, dict[str, str]]:

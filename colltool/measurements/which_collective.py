@@ -1,0 +1,64 @@
+"""Which collective a table of nccl-tests measures, where nothing names it: from its own columns.
+
+Only a reduction has a redop, only a rooted one a root; per-rank parts show in ``count``, and busbw/algbw says the rest:
+2(n-1)/n of all-reduce, (n-1)/n where each rank has a part, 1 elsewhere (nccl-tests, doc/PERFORMANCE.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+
+WIDTHS = {"double": 8, "float64": 8, "int64": 8, "uint64": 8, "float": 4, "float32": 4, "int32": 4, "uint32": 4, "half": 2,
+          "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "char": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}  # fmt: skip
+CLOSE = 0.02
+
+
+class SeenRow(NamedTuple):
+    """``ratio``: busbw/algbw, None where its digits are too few; ``in_place_wrong``: the cell of the in-place half."""
+
+    size: float
+    elements: float
+    dtype: str
+    redop: str
+    root: str
+    ratio: float | None
+    in_place_wrong: str
+
+
+def collective_of(rows: Iterable[SeenRow]) -> Primitive | None:
+    """What most rows are; None where they do not say."""
+    said = Counter(one for row in rows if (one := _of(row)) is not None)
+    if not said:
+        return None
+    first, often = said.most_common(1)[0]
+    return first if 2 * often > sum(said.values()) else None
+
+
+def _of(row: SeenRow) -> Primitive | None:
+    width = WIDTHS.get(row.dtype)
+    if width is None or not row.elements:
+        return None
+    reduces, rooted = row.redop not in ("", "none"), row.root not in ("", "-1")
+    parts = row.size / (row.elements * width)  # ranks, where a row counts one's part
+    if parts < 1.5:
+        return next(_whole(row.ratio, reduces=reduces, rooted=rooted), None)
+    if reduces:
+        return RS
+    if rooted:
+        return None  # gather or scatter
+    return A2A if row.in_place_wrong == "N/A" else AG
+
+
+def _whole(ratio: float | None, *, reduces: bool, rooted: bool) -> Iterator[Primitive]:
+    if reduces and not rooted:
+        yield AR
+    elif reduces:
+        yield REDUCE
+    elif rooted:
+        yield BC
+    elif ratio is not None and abs(ratio - 1) < CLOSE:
+        yield P2P
