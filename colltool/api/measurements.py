@@ -182,7 +182,8 @@ def doctor(
     Raises:
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is not known and no fabric.
     """
-    from colltool.diagnosis.doctor import Evidence, diagnose
+    from colltool.diagnosis.doctor import diagnose
+    from colltool.diagnosis.evidence import Evidence
     from colltool.traces.calls import evidence_of
 
     bar, reading = v.fraction_if(expect, "expect"), checked(readings, **parts)

@@ -51,7 +51,7 @@ class SupportedCause(NamedTuple):
 
     @property
     def score(self) -> float:
-        return self.fit + (ACCURACY if self.cause.free else 0.0)
+        return self.fit + self.cause.handicap + (ACCURACY if self.cause.free else 0.0)
 
     @property
     def rank(self) -> tuple[int, float]:

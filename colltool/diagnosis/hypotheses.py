@@ -25,14 +25,18 @@ NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
 PCIE = {"PCIe Gen3 x16": 15.75e9, "PCIe Gen4 x16, or Gen5 x8": 31.5e9, "PCIe Gen5 x16": 63.0e9}
 """Bytes/s one way: lanes x GT/s x 128/130 / 8; PCI Express Base Specification."""
 
+SOCKETS = 0.12
+"""Of the rate of RDMA NICs, at most, that TCP reaches: 3.2 GB/s of 8 x 200G over IPoIB in Azure's published log."""
+LEAST_SHARE = 0.002  # of a network that carries anything
+INSIDE = 0.15  # handicap of causes inside hosts, where what is slow spans them
 LATEST = 1e-3  # seconds: no host launches later than this; what takes longer is on the link
 LEAST_OVER_PCIE = 2e9  # bytes/s, with copies through host memory and GPUs that share a root port
 LL_SHARE = 0.5
 """LL's share of ring bandwidth, a flag per four bytes: NCCL 2.30's own model (src/graph/tuning.cc)."""
 
 CauseName = Literal[
-    "nvls-off", "protocol-ll", "algorithm-ring", "algorithm-tree", "nvlinks", "links", "pcie", "slow-rank", "rails", "network",
-    "clocks", "launch",
+    "nvls-off", "protocol-ll", "algorithm-ring", "algorithm-tree", "nvlinks", "links", "pcie", "slow-rank", "rails", "sockets",
+    "network", "clocks", "launch",
 ]  # fmt: skip
 Fitted = Literal["setting", "share", "factor", "extra"]
 """What a cause's number is: none, a share of a rate (seen in large messages), a factor of all times, extra seconds per call."""
@@ -43,6 +47,7 @@ _ALGORITHM = "env | grep NCCL_ALGO; /etc/nccl.conf; a tuner plugin (NCCL_TUNER_P
 _PROTOCOL = "env | grep NCCL_PROTO; /etc/nccl.conf"
 _RAILS = "'NET/IB' lines of NCCL_DEBUG=INFO list the NICs in use; NCCL_IB_HCA; ibstat"
 _NETWORK = "ibstat | grep Rate; ib_write_bw between two hosts; counters of the switches; 'GDRDMA' with NCCL_DEBUG=INFO"
+_SOCKETS = "'Using network Socket' and 'via NET/Socket' with NCCL_DEBUG=INFO; NCCL_IB_DISABLE; ibv_devinfo; the network plugin"
 _LINKS = (
     "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
     "rocm-smi --showxgmierr --shownodesbw; amd-smi xgmi; dmesg | grep -i xgmi",
@@ -67,6 +72,7 @@ CHECKS: dict[CauseName, tuple[str, str]] = {
         "one device apart from the others: rocm-smi --showuse; other jobs on the host; NCCL_MIN_NCHANNELS",
     ),
     "rails": (_RAILS, _RAILS),
+    "sockets": (_SOCKETS, _SOCKETS),
     "network": (_NETWORK, _NETWORK),
     "clocks": ("nvidia-smi -q -d CLOCK,PERFORMANCE,POWER", "rocm-smi --showclocks --showpower --showperflevel"),
     "launch": (
@@ -130,6 +136,7 @@ class Hypothesis(NamedTuple):
     free: bool = False
     unaffected: frozenset[Literal["half", "nic", "host"]] = frozenset()
     look: str = ""
+    handicap: float = 0.0  # of what is rarer than others that fit as well
 
 
 class HostFacts(NamedTuple):
@@ -162,6 +169,8 @@ def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
         return base.on(partial(scaled_bandwidth, share=share), range(1, len(base.fabric.tiers)))
 
     found = [*_settings(base, host), *_links(base, inner_at)]
+    if host.spans > 1:  # what is slow between hosts is first of all what joins them
+        found = [one._replace(handicap=INSIDE) if one.fits == "share" else one for one in found]
     found += [*_between_hosts(base, host, outer_at)] if host.spans > 1 else []
     found += [
         Hypothesis(
@@ -278,11 +287,22 @@ def _between_hosts(base: Scenario, host: HostFacts, outer_at: Callable[[float], 
             of=host.ranks_inside,
             unaffected=frozenset({"nic"}),
         )
+    outer = base.fabric.tiers[-1]
+    yield Hypothesis(
+        "sockets",
+        lambda share: f"NCCL runs over TCP sockets and not over RDMA: {format_rate(share * outer.bandwidth, 3)} a rank",
+        outer_at,
+        fits="share",
+        least=LEAST_SHARE,
+        most=SOCKETS,
+        unaffected=frozenset({"host"}),
+    )
     yield Hypothesis(
         "network",
         lambda share: f"{network} at {whole_percent(share)} of its bandwidth: slow NICs, oversubscribed uplinks, other traffic",
         outer_at,
         fits="share",
         free=True,
+        least=LEAST_SHARE,
         unaffected=frozenset({"host"}),
     )

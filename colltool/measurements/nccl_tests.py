@@ -34,6 +34,7 @@ _SIGNS = (
 _TIMES = ("time", "cputime")
 _AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
 _HEAD = re.compile(r"(?:^|\s)(\d+)\s+\d+\s+[a-z]\w*(?=\s|$)")
+_TAG = re.compile(r"\[\d{1,5}\](?=\s|$)")
 _OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 _END = re.compile(r"# *Avg bus bandwidth")
 # with a word that a line must contain, far cheaper to look for than the pattern
@@ -94,7 +95,7 @@ class _Runs:
     def take(self, line: str, number: int) -> None:
         if "NCCL version" in line and (version := _LIBRARY.search(line)):
             self._said(_LIBRARY, version, number)
-        text = clean(line)
+        text = untagged(clean(line))
         if not text.strip():
             return
         if head := row_head(text):
@@ -180,6 +181,11 @@ class _Runs:
         except UnusableRow as error:
             self.run.bad.append(Note(str(error), self.file, self.pieces.number))
         self.pieces = None
+
+
+def untagged(text: str) -> str:
+    """Without the [0] that a launcher puts before each piece that a rank printed, also between the cells of a row."""
+    return _TAG.sub(" ", text) if "]" in text and "Rank" not in text else text
 
 
 def columns(text: str, above: str, line: int, file: str) -> Columns | None:

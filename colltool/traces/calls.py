@@ -21,7 +21,7 @@ from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import AnyPath
 from colltool.base.formatting import counted, format_time
 from colltool.base.primitives import P2P, Primitive
-from colltool.diagnosis.doctor import Evidence
+from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric

@@ -149,6 +149,16 @@ def test_half_the_network_between_two_hosts(tmp_path: Path) -> None:
     assert {one.wire for one in result.series} == {"ib"}
 
 
+def test_sockets_are_a_twentieth_of_rdma(tmp_path: Path) -> None:
+    """Below what any share of NICs leaves, TCP is named before them, and nothing inside the hosts."""
+    time = shaken(time_on(ranks=16, set_=["ib.bandwidth=1.5GB/s"]), 0.02)
+    result = colltool.doctor(log(tmp_path / "a.log", time, ("ar", "ag", "a2a"), LARGE, ranks=16))
+    finding = only(result)
+    assert names(finding)[0] == "sockets"
+    assert "TCP sockets and not over RDMA: 1.5" in finding.causes[0].said
+    assert not {"pcie", "nvlinks"} & set(names(finding)[:2])
+
+
 def test_two_ailments_are_two_findings(tmp_path: Path) -> None:
     """Rings in place of NVLS, and launches that are late everywhere."""
     time = time_on(only=RINGS)

@@ -48,12 +48,37 @@ def test_hosts_of_four_and_more_hosts_than_the_fabric_has(tmp_path: Path) -> Non
     assert any("the logs do not name NICs (ib)" in line for line in result.assumed.said)
 
 
-@pytest.mark.parametrize("device", ["NVIDIA GH200 480GB", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 NVL", "Tesla T4"])
+@pytest.mark.parametrize("device", ["NVIDIA Tesla P100", "AMD Instinct MI250X", "Intel Max 1550"])
 def test_a_device_that_no_fabric_is_of(device: str, tmp_path: Path) -> None:
     file = log(tmp_path / "a.log", time_on(), device=device)
     with pytest.raises(ColltoolError, match=f"no bundled fabric has {device}(.|\n)*fabric="):
         colltool.doctor(file)
     assert colltool.doctor(file, "dgx-h100").ok
+
+
+@pytest.mark.parametrize(
+    ("device", "fabric"),
+    [
+        ("NVIDIA GH200 480GB", "gh200"),
+        ("NVIDIA A100-PCIE-40GB", "a100-pcie"),
+        ("Tesla T4", "l40s-pcie"),
+        ("NVIDIA L40S", "l40s-pcie"),
+    ],
+)
+def test_devices_of_the_nearest_class(device: str, fabric: str, tmp_path: Path) -> None:
+    file = log(tmp_path / "a.log", time_on(fabric, ranks=4), ("ar",), LARGE, ranks=4, device=device)
+    assert colltool.doctor(file).assumed.fabric == fabric
+
+
+def test_racks_of_72_run_as_64(tmp_path: Path) -> None:
+    time = time_on("gb300-nvl72", ranks=128, set_=["nvlink.size=64"])
+    text = log(tmp_path / "a.log", time, ("ar",), LARGE, ranks=128, device="NVIDIA GB300").read_text()
+    for rank in range(128):
+        text = text.replace(f"Pid {70 + rank} on node{rank // 8} ", f"Pid {70 + rank} on n{rank // 4} ")
+    (tmp_path / "a.log").write_text(text)
+    result = colltool.doctor(tmp_path / "a.log")
+    assert dict(result.assumed.overrides) == {"nvlink.size": "64"}
+    assert result.ok
 
 
 def test_logs_of_two_machines(tmp_path: Path) -> None:

@@ -67,3 +67,15 @@ def test_a_gather_is_none_of_the_seven(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(table(AG, 4).replace(" none -1 ", " none 0 "))
     with pytest.raises(ColltoolError, match="does not say which collective"):
         read_logs([tmp_path / "a.log"])
+
+
+def test_a_launcher_tags_the_pieces_of_a_row(tmp_path: Path) -> None:
+    """As in github.com/NVIDIA/nccl/issues/1453: [0] before the size, behind the root and between the halves."""
+    rows = "\n".join(
+        f"[0] {line}".replace(" -1 ", " -1[0] ").replace(" 0 ", " 0[0] ", 1) if line.strip()[:1].isdigit() else line
+        for line in table(AR, 8).splitlines()
+    )
+    assert " -1[0] " in rows
+    (tmp_path / "a.log").write_text(rows + "\n")
+    (series,) = read_logs([tmp_path / "a.log"]).series
+    assert (series.primitive, len(series.points)) == (AR, 11)
