@@ -50,11 +50,19 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
     fullest = max((one.eta.beta for one in tier.protocols or () if one.eta and not one.bandwidth), default=1.0)
 
     def scaled(one: Protocol) -> Protocol:
-        if one.bandwidth:
-            return one.model_copy(update={"bandwidth": one.bandwidth * share})
-        if one.eta is None or share >= 1 or one.eta.beta > _BOUND_BY_FLAGS * fullest:
+        if one.bandwidth or one.eta is None or share >= 1 or one.eta.beta > _BOUND_BY_FLAGS * fullest:
             return one
         return one.model_copy(update={"eta": one.eta.model_copy(update={"beta": min(one.eta.beta / share, fullest)})})
+
+    faster = scaled_rates(tier, share)
+    return faster.model_copy(update={"protocols": faster.protocols and tuple(map(scaled, faster.protocols))})
+
+
+def scaled_rates(tier: Tier, share: float) -> Tier:
+    """Scale the bandwidth of a tier and those of its protocols alone, as :func:`bandwidth_values` do."""
+
+    def scaled(one: Protocol) -> Protocol:
+        return one.model_copy(update={"bandwidth": one.bandwidth * share}) if one.bandwidth else one
 
     protocols = tier.protocols and tuple(map(scaled, tier.protocols))
     return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": protocols})

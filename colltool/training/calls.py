@@ -243,7 +243,7 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     for name, group, parameters in _replicated(config, trained(config, stage)):
         default = max(MEGATRON_BUCKET, 1e6 * group.ranks) * grads if row.optimizer else DDP_BUCKET
         bucket = default if shard.bucket is None else shard.bucket
-        inner, outer = cut(group, shard.group) if shard.group else (group, RankGroup(()))
+        inner, outer = _shared(config, group)
         for primitive, who, phase, width, share in _summed(config, inner, outer):
             under: Hiding = "first forward" if phase == "forward" else "last backward"
             hides: Hiding = under if config.overlap.dp else "nothing"
@@ -268,6 +268,11 @@ def _summed(
         yield AR, outer, "backward", grads, inner.ranks
     if inner.ranks > 1:
         yield AG, inner, "forward", weights, 1
+
+
+def _shared(config: ParallelConfig, group: RankGroup) -> tuple[RankGroup, RankGroup]:
+    """The replicas that share states, and those that copy them: nobody, where all share."""
+    return cut(group, config.shard.group) if config.shard.group else (group, RankGroup(()))
 
 
 def _replicated(config: ParallelConfig, held: RankParameters) -> Iterator[tuple[str, RankGroup, float]]:
@@ -299,7 +304,7 @@ def _layered(config: ParallelConfig, stage: PipelineStage) -> Calls:
         each = 1 if shard.reshard else layers
         summed = {name: shard.grad_bytes * parameters for name, _, parameters in _replicated(config, own)}
         for name, group, parameters in _replicated(config, held):
-            inner, outer = cut(group, shard.group) if shard.row.grouped else (group, RankGroup(()))
+            inner, outer = _shared(config, group)
             weights, grads = parameters * config.precision.param_bytes, summed.get(name, 0.0)
             if inner.ranks > 1:
                 for phase in passes:
@@ -331,8 +336,7 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         yield Call("embedding", AR, ends, size, "step", "update", source=TIED)
     if config.update.orthogonal and config.shard.row.optimizer and shape is not None:
         for name, group, parameters in _replicated(config, trained(config, stage)):
-            inner = cut(group, config.shard.group)[0] if config.shard.group else group
-            yield Call(name, AG, inner, 2.0 * parameters, "step", "update", source=MOONLIGHT)
+            yield Call(name, AG, _shared(config, group)[0], 2.0 * parameters, "step", "update", source=MOONLIGHT)
     if layout.ranks > 1 and config.model is not None:
         yield Call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, "step", "update", source=NORM)
 

@@ -109,12 +109,11 @@ def _reshaped(job: Job, config: ParallelConfig) -> Iterator[tuple[str, dict[str,
     layout, micro = config.layout, config.micro_batch
     if config.shape is None or config.compute is not None:
         return
-    for name, size, none in (("TP", layout.tp, "no TP"), ("a pipeline of", layout.pp, "no pipeline")):
+    for name, size, none, made in (("TP", layout.tp, "no TP", _wide), ("a pipeline of", layout.pp, "no pipeline", _deep)):
         for other in (2 * size, size // 2 if size % 2 == 0 else 0):
             inside = layout.tp * layout.cp * layout.pp // size * other
             if other and layout.ranks % inside == 0:
-                wide = name == "TP"
-                changed = (_wide if wide else _deep)(config, other, layout.ranks // inside)
+                changed = made(config, other, layout.ranks // inside)
                 changed = changed._replace(shard=shard_of(job.file.shard, changed.layout, config.precision.grads))
                 changed = changed._replace(overlap=possible_overlap(job.file.overlap, changed)[0])
                 yield f"{name} {other}" if other > 1 else none, dict(values_of(job, changed)), changed

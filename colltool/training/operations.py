@@ -180,6 +180,12 @@ def model_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     )
 
 
+def ideal_step_s(config: ParallelConfig) -> float:
+    """Seconds at an MFU of 1: the model's FLOPs at the dense peak of all devices in the precision of their GEMMs."""
+    assert config.device is not None
+    return model_flops(config) / (config.device.peak_flops(config.precision.compute) * config.layout.ranks)
+
+
 def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
     """With recomputation: of layers (Narayanan 2021, arXiv:2104.04473, 96 B s L h^2 ...), of attention's core, or of modules.
 

@@ -18,7 +18,7 @@ from colltool.training.job import Job, no_ranks
 from colltool.training.job_links import JobLinks, job_links
 from colltool.training.job_results import on_fabric, refuse_impossible_step
 from colltool.training.memory import Memory, memory
-from colltool.training.operations import model_flops
+from colltool.training.operations import ideal_step_s
 from colltool.training.overlap import GradientCompression, PricedCall, energy_J, gradient_compression
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.published import PublishedError, published_error
@@ -211,8 +211,7 @@ def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | 
     tokens = config.global_batch * config.sequence / step_s
     if config.shape is None or config.device is None:
         return tokens, None
-    peak = config.device.peak_flops(config.precision.compute) * config.layout.ranks
-    return tokens, model_flops(config) / step_s / peak
+    return tokens, ideal_step_s(config) / step_s
 
 
 def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, log10
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.model import Fabric
 from colltool.fabric.tier_parts import HopByHop
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import bandwidth_values, with_tiers
+from colltool.fabric.variants import bandwidth_values, scaled_rates, with_tiers
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.job import PlainCall
-from colltool.training.operations import model_flops
+from colltool.training.operations import ideal_step_s
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.step_time import TrainingStep, step_time
 
@@ -32,8 +33,7 @@ class Target(NamedTuple):
         if self.over is not None:
             return (1 + self.over) * control_s
         assert self.mfu is not None
-        assert config.device is not None
-        return model_flops(config) / (self.mfu * config.device.peak_flops(config.precision.compute) * config.layout.ranks)
+        return ideal_step_s(config) / self.mfu
 
     @property
     def spoken(self) -> str:
@@ -95,13 +95,7 @@ def _needed(fabric: Fabric, stepped: Callable[[Fabric], float], limit: float) ->
 
 def _faster(fabric: Fabric, at: int, share: float) -> Fabric:
     """As the overrides make it that are printed."""
-
-    def scaled(tier: Tier) -> Tier:
-        rates = ({"bandwidth": one.bandwidth * share} if one.bandwidth else {} for one in tier.protocols or ())
-        own = tuple(one.model_copy(update=rate) for one, rate in zip(tier.protocols or (), rates, strict=True))
-        return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": tier.protocols and own})
-
-    return with_tiers(fabric, scaled, [at])
+    return with_tiers(fabric, partial(scaled_rates, share=share), [at])
 
 
 def smallest(step_s: Callable[[float], float], limit: float) -> float | None:
