@@ -24,6 +24,8 @@ ACCURACY = 0.13
 """How far an uncalibrated fabric's prices are from published times: causes closer than this are not told apart. Also the handicap
 of a cause whose number is fitted to the times, against a setting, which has none."""
 
+EXACT = 0.045  # error up to which a setting between hosts leads: it has no number to fit, so it is there or not
+
 # message sizes that determine a cause's number, tried in this order
 FOLLOWS: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
     "setting": (),
@@ -51,7 +53,8 @@ class SupportedCause(NamedTuple):
 
     @property
     def score(self) -> float:
-        return self.fit + self.cause.handicap + (ACCURACY if self.cause.free else 0.0)
+        loose = self.cause.exact and self.error > EXACT
+        return self.fit + self.cause.handicap + (ACCURACY if self.cause.free or loose else 0.0)
 
     @property
     def rank(self) -> tuple[int, float]:

@@ -13,6 +13,7 @@ from colltool.diagnosis.causes import ExperimentMachine, Scoring, SupportedCause
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, Scenario, hypotheses, maker_of
 from colltool.diagnosis.machines import given_fabric, nearest_fabric
+from colltool.diagnosis.networks import trees_share
 from colltool.diagnosis.results import Cause, Diagnosis, DiagnosisFinding, SeriesHealth
 from colltool.diagnosis.thresholds import EXPECT, FASTER, across_hosts, of_few, size_classes, threshold_of
 from colltool.diagnosis.validate import validate
@@ -33,7 +34,9 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
     whole, library = held.tiers[0].endpoints, next((one.library for one in seen.series), "NCCL")  # PyTorch calls RCCL nccl, too
     across = [across_hosts(one.series) for one in judged]
     bars = [expect or threshold_of(one.series.ranks, whole, across=far) for one, far in zip(judged, across, strict=True)]
-    bench = Scoring(judged, size_classes(judged, bars, held.launch_overhead), base)
+    if expect is None:
+        bars = [bar * trees_share(held, one) for bar, one in zip(bars, judged, strict=True)]
+    bench = Scoring(judged, size_classes(judged, bars, held.launch_overhead, assumed=not fabric), base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
     found, said = _explained(bench, seen, library) if judged else ((), ())
     series = []
@@ -58,7 +61,8 @@ def _explained(bench: Scoring, seen: Evidence, library: str) -> tuple[tuple[Diag
     widest = max((check_fits(bench.base.fabric, one.series) for one in bench.series), key=lambda one: len(one.spans))
     inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
     maker = maker_of(seen.named.devices, library, bench.base.fabric.tiers[0].name)
-    causes = hypotheses(bench.base, HostFacts(len(widest.spans), inside, library, maker))
+    small = any(unit.size == "small" for unit in bench.units)
+    causes = hypotheses(bench.base, HostFacts(len(widest.spans), inside, library, maker, small))
     largest = max((one.series for one in bench.series), key=lambda one: one.ranks)
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
     on = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)

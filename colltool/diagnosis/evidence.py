@@ -9,13 +9,15 @@ from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.fabric.model import Fabric
+from colltool.measurements.nccl_debug import DebugLines
 from colltool.measurements.nccl_tests import LoggedHardware
 from colltool.measurements.series import Measurements, Series
 
 
 class Evidence(NamedTuple):
     """What was measured: ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper bounds.
-    ``world`` is the traced job's rank count, ``empty`` the files with nothing in them."""
+    ``world`` is the traced job's rank count, ``empty`` the files with nothing in them, ``debug`` what
+    NCCL_DEBUG=INFO says."""
 
     logs: Measurements
     named: LoggedHardware = LoggedHardware((), ())
@@ -24,6 +26,7 @@ class Evidence(NamedTuple):
     left_out: tuple[LeftOutKernels, ...] = ()
     world: int | None = None
     empty: tuple[str, ...] = ()
+    debug: DebugLines = DebugLines()
 
     @property
     def series(self) -> tuple[Series, ...]:

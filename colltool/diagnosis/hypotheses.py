@@ -29,6 +29,7 @@ SOCKETS = 0.12
 """Of the rate of RDMA NICs, at most, that TCP reaches: 3.2 GB/s of 8 x 200G over IPoIB in Azure's published log."""
 LEAST_SHARE = 0.002  # of a network that carries anything
 INSIDE = 0.15  # handicap of causes inside hosts, where what is slow spans them
+LATENCY_FIRST = 0.02  # handicap of the host, where NICs and plugins delay as well
 LATEST = 1e-3  # seconds: no host launches later than this; what takes longer is on the link
 LEAST_OVER_PCIE = 2e9  # bytes/s, with copies through host memory and GPUs that share a root port
 LL_SHARE = 0.5
@@ -36,7 +37,7 @@ LL_SHARE = 0.5
 
 CauseName = Literal[
     "nvls-off", "protocol-ll", "algorithm-ring", "algorithm-tree", "nvlinks", "links", "pcie", "slow-rank", "rails", "sockets",
-    "network", "clocks", "launch",
+    "network", "latency", "clocks", "launch",
 ]  # fmt: skip
 Fitted = Literal["setting", "share", "factor", "extra"]
 """What a cause's number is: none, a share of a rate (seen in large messages), a factor of all times, extra seconds per call."""
@@ -48,6 +49,7 @@ _PROTOCOL = "env | grep NCCL_PROTO; /etc/nccl.conf"
 _RAILS = "'NET/IB' lines of NCCL_DEBUG=INFO list the NICs in use; NCCL_IB_HCA; ibstat"
 _NETWORK = "ibstat | grep Rate; ib_write_bw between two hosts; counters of the switches; 'GDRDMA' with NCCL_DEBUG=INFO"
 _SOCKETS = "'Using network Socket' and 'via NET/Socket' with NCCL_DEBUG=INFO; NCCL_IB_DISABLE; ibv_devinfo; the network plugin"
+_LATENCY = "ib_write_lat between two hosts (fi_pingpong on EFA); the plugin named behind 'Using network' with NCCL_DEBUG=INFO"
 _LINKS = (
     "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
     "rocm-smi --showxgmierr --shownodesbw; amd-smi xgmi; dmesg | grep -i xgmi",
@@ -74,6 +76,7 @@ CHECKS: dict[CauseName, tuple[str, str]] = {
     "rails": (_RAILS, _RAILS),
     "sockets": (_SOCKETS, _SOCKETS),
     "network": (_NETWORK, _NETWORK),
+    "latency": (_LATENCY, _LATENCY),
     "clocks": ("nvidia-smi -q -d CLOCK,PERFORMANCE,POWER", "rocm-smi --showclocks --showpower --showperflevel"),
     "launch": (
         "NCCL_DEBUG, CUDA_LAUNCH_BLOCKING and profilers off; cores pinned (numactl); or measure graphs (-G 1)",
@@ -137,15 +140,18 @@ class Hypothesis(NamedTuple):
     unaffected: frozenset[Literal["half", "nic", "host"]] = frozenset()
     look: str = ""
     handicap: float = 0.0  # of what is rarer than others that fit as well
+    exact: bool = False  # a setting that must fit closely to lead
 
 
 class HostFacts(NamedTuple):
-    """``spans``: tiers that the largest group crosses; ``ranks_inside``: ranks per innermost domain."""
+    """``spans``: tiers that the largest group crosses; ``ranks_inside``: ranks per innermost domain. ``small_seen``:
+    small messages were measured, which tell clocks from wires."""
 
     spans: int
     ranks_inside: int
     library: str
     maker: Maker
+    small_seen: bool = True
 
 
 def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
@@ -170,7 +176,7 @@ def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
 
     found = [*_settings(base, host), *_links(base, inner_at)]
     if host.spans > 1:  # what is slow between hosts is first of all what joins them
-        found = [one._replace(handicap=INSIDE) if one.fits == "share" else one for one in found]
+        found = [one._replace(handicap=INSIDE) if one.fits == "share" else one._replace(exact=True) for one in found]
     found += [*_between_hosts(base, host, outer_at)] if host.spans > 1 else []
     found += [
         Hypothesis(
@@ -180,6 +186,7 @@ def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
             fits="factor",
             free=True,
             least=0.3,  # no cap and no clock leaves less
+            handicap=INSIDE if host.spans > 1 and not host.small_seen else 0.0,
         ),
         Hypothesis(
             "launch",
@@ -188,6 +195,7 @@ def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
             fits="extra",
             free=True,
             most=LATEST,
+            handicap=LATENCY_FIRST if host.spans > 1 else 0.0,
         ),
     ]
 
@@ -295,6 +303,15 @@ def _between_hosts(base: Scenario, host: HostFacts, outer_at: Callable[[float], 
         fits="share",
         least=LEAST_SHARE,
         most=SOCKETS,
+        unaffected=frozenset({"host"}),
+    )
+    yield Hypothesis(
+        "latency",
+        lambda extra: f"every call takes {format_time(extra, 3)} more between hosts: EFA, a network plugin, or distant racks",
+        lambda extra: base._replace(extra_s=extra),
+        fits="extra",
+        free=True,
+        most=LATEST,
         unaffected=frozenset({"host"}),
     )
     yield Hypothesis(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import log
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
@@ -11,10 +12,14 @@ from colltool.base.formatting import counted
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.evidence import Evidence
+from colltool.diagnosis.networks import SENT, TWO_HOSTS, USUAL, matching_network, nics_of, per_host, reached
 from colltool.diagnosis.results import AssumedFabric
+from colltool.diagnosis.thresholds import EXPECT
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
+from colltool.fabric.variants import bandwidth_values
 from colltool.measurements.nccl_tests import LoggedHardware
+from colltool.measurements.series import log_library
 
 
 class Known(NamedTuple):
@@ -38,13 +43,14 @@ _KNOWN: tuple[Known, ...] = (  # the first match counts
     Known(r"\bA100\b", "dgx-a100"),
     Known(r"\bA800\b", "hgx-a800"),
     # six NVLinks of 25 GB/s: NVIDIA Tesla V100 data sheet
-    Known(r"\bV100\b", "dgx-a100", ("nvlink.bandwidth=150GB/s",)),
+    Known(r"\bV100\b", "dgx-a100", ("nvlink.bandwidth=150GB/s", "nvlink.max_size=16")),
     Known(r"\bMI300X\b", "mi300x"),
     Known(r"\bMI325X\b", "mi325x"),
     Known(r"\bMI355X\b", "mi355x"),
     Known(r"\bL40S?\b|\bL4\b|\bT4\b|\bA10G?\b|\bA40\b|RTX", "l40s-pcie"),
 )
 _CARDS = Known("", "a100-pcie")  # GPUs in slots, not joined by NVSwitch
+_CLUSTERS = {"mi300x": "mi300x-cluster"}  # of several hosts
 _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
 
 
@@ -64,37 +70,92 @@ def given_fabric(fabric: Fabric, machine: LoggedHardware) -> tuple[Fabric, Assum
 
 
 def nearest_fabric(seen: Evidence, overrides: Overrides = ()) -> tuple[Fabric, AssumedFabric]:
-    """The bundled fabric nearest to the devices that logs name, resized to what they ran on.
+    """The bundled fabric nearest to the devices that logs name, or to their times, resized to what they ran on.
 
-    ColltoolError where they name none, one that is not known, or those of several machines.
+    ColltoolError where they name one that is not known, or those of several machines.
     """
     machine = seen.named
+    devices = machine.devices or ((seen.debug.mentioned,) if seen.debug.mentioned else ())
     cure = f"name the machine: {given('fabric', 'dgx-h100')}, or a file of your own"
-    if not machine.devices:
-        raise ColltoolError("the logs do not name their devices", argument="fabric", fix=cure)
-    found = {device: known(device) for device in machine.devices}
+    if not devices:
+        return _by_times(seen, overrides, cure)
+    found = {device: known(device) for device in devices}
     unknown = next((device for device, one in found.items() if one is None), None)
     if unknown is not None:
         raise ColltoolError(f"no bundled fabric has {unknown}", argument="fabric", fix=cure)
     if len({one.fabric for one in found.values() if one}) > 1:
         what = f"the logs come from different machines: {', '.join(found)}"
         raise ColltoolError(what, argument="logs", fix="give the logs of one machine at a time")
-    one = found[machine.devices[0]]
+    one = found[devices[0]]
     assert one is not None
+    said = [*_read(machine)] if machine.devices else [f"{devices[0]}: the text of the logs mentions it"]
+    said.append(f"fabric {one.fabric}, the nearest bundled one: assumed from the devices")
+    return _assumed(one, seen, overrides, said)
+
+
+USUAL_MACHINES = (Known("", "dgx-h100"), Known("", "dgx-a100"), Known("", "dgx-b200"), Known("", "mi300x"))
+SLOWEST = Known("", "dgx-a100")
+
+
+def _by_times(seen: Evidence, overrides: Overrides, cure: str) -> tuple[Fabric, AssumedFabric]:
+    """Where no device is named: the usual machine whose prices come nearest, else the slowest, which is then too fast."""
+    fits: list[tuple[float, Known]] = []
+    kernels = [one for one in seen.logs.series if one.library and log_library(one.library).may_be_nccl]
+    for one in USUAL_MACHINES if kernels else ():
+        held, _ = _assumed(one, seen, overrides, [])
+        shares = [share for each in seen.on(held).series if (share := reached(held, each)) is not None]
+        if shares and min(shares) >= EXPECT and max(shares) <= TWO_HOSTS:
+            fits.append((sum(abs(log(min(share, 1.25) / USUAL)) for share in shares), one))
+    if not fits and not any(one.points[-1].bytes >= SENT for one in kernels):
+        raise ColltoolError("the logs do not name their devices", argument="fabric", fix=cure)
+    best = min(fits, key=lambda fit: fit[0])[1] if fits else SLOWEST
+    why = "the usual machine that fits best" if fits else "the slowest of the usual machines"
+    said = f"the logs name no device: held against {best.fabric}, {why}; {given('fabric', 'dgx-h100')} names another"
+    fabric, assumed = _assumed(best, seen, overrides, [said])
+    return fabric, assumed._replace(guessed=True)
+
+
+def _assumed(one: Known, seen: Evidence, overrides: Overrides, said: Sequence[str]) -> tuple[Fabric, AssumedFabric]:
     fabric, sizes = _sized(one, seen, overrides)
-    said = [*_read(machine), f"fabric {one.fabric}, the nearest bundled one: assumed from the devices"]
-    said += [f"{size}: the size of the measured group" for size in sizes]
-    if len(fabric.tiers) > 1 and seen.most_ranks > fabric.tiers[0].endpoints:
-        said.append(f"the network of {one.fabric} is assumed: the logs do not name NICs ({fabric.tiers[-1].name})")
-    return fabric, AssumedFabric(one.fabric, fabric.overrides, machine.devices, machine.hosts, tuple(said))
+    told = [*said, *(f"{size}: the size of the measured group" for size in sizes)]
+    match, own = None, nics_of(fabric)
+    several = len(fabric.tiers) > 1 and seen.most_ranks > fabric.tiers[0].endpoints
+    outer = fabric.tiers[-1]
+    if several and any(key.startswith(f"{outer.name}.") and not key.endswith(".size") for key, _ in fabric.overrides):
+        told.append(f"the network is as given ({outer.name})")
+    elif several and (rate := _logged_rate(seen, per_host(fabric))):
+        fabric = _with_rate(fabric, rate / outer.bandwidth)
+        told.append(f"{len(seen.debug.nics)} NICs of {seen.debug.nic_GBps:g} GB/s a host: NCCL's own lines")
+    elif several:
+        match = matching_network(fabric, seen.on(fabric).series)
+        what = f"the network of {one.fabric} is assumed: the logs do not name NICs ({outer.name})"
+        if match:
+            fabric = _with_rate(fabric, match.fabric.tiers[-1].bandwidth / outer.bandwidth)
+            what = f"{match.said} fit the times between hosts, {own} of {one.fabric} do not: the logs do not name NICs ({outer.name})"
+        told.append(what)
+    network = f"{match.said}" if match else ""
+    machine = seen.named
+    return fabric, AssumedFabric(one.fabric, fabric.overrides, machine.devices, machine.hosts, tuple(told), network, own)
+
+
+def _logged_rate(seen: Evidence, devices: int) -> float | None:
+    """Bytes/s a device of the NICs that NCCL lists."""
+    debug = seen.debug
+    return len(debug.nics) * debug.nic_GBps * 1e9 / devices if debug.nics and debug.nic_GBps else None
+
+
+def _with_rate(fabric: Fabric, share: float) -> Fabric:
+    rates = bandwidth_values(fabric.tiers[-1], share)
+    return load_fabric(fabric.name, {**dict(fabric.overrides), **rates})
 
 
 def _sized(one: Known, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
-    sizes = _sizes(load_fabric(one.fabric), seen)
+    name = one.fabric if seen.most_ranks <= load_fabric(one.fabric).ranks else _CLUSTERS.get(one.fabric, one.fabric)
+    sizes = _sizes(load_fabric(name, list(one.differs)), seen)
     ours = [*one.differs, *sizes]
     if isinstance(overrides, Mapping):
-        return load_fabric(one.fabric, {**dict(load_fabric(one.fabric, ours).overrides), **overrides}), sizes
-    return load_fabric(one.fabric, [*ours, *overrides]), sizes
+        return load_fabric(name, {**dict(load_fabric(name, ours).overrides), **overrides}), sizes
+    return load_fabric(name, [*ours, *overrides]), sizes
 
 
 def _read(machine: LoggedHardware) -> list[str]:
@@ -121,7 +182,8 @@ def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
     shared = {one.ranks // one.nodes for one in series if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0}
     if len(shared) > 1:
         return []
-    per_host = min(shared.pop() if shared else inner.endpoints, inner.endpoints)
-    hosts = max(-(-seen.most_ranks // per_host), *(one.nodes or 1 for one in series), 1)
-    out = [f"{inner.name}.size={per_host}"] if per_host < inner.endpoints else []
+    most = max(inner.endpoints, inner.max_size or 0)
+    each = min(shared.pop() if shared else inner.endpoints, most)
+    hosts = max(-(-seen.most_ranks // each), *(one.nodes or 1 for one in series), 1)
+    out = [f"{inner.name}.size={each}"] if each != inner.endpoints else []
     return [*out, f"{outer.name}.size={hosts}"] if hosts > outer.endpoints else out

@@ -76,13 +76,17 @@ class Validation(Result):
 
 
 class AssumedFabric(NamedTuple):
-    """The fabric that logs are held against; ``said``: in sentences, what was read and what was assumed."""
+    """The fabric that logs are held against; ``said``: in sentences, what was read and what was assumed. ``network``: the usual
+    NICs that fit the times, where the logs name none and the fabric's ``own`` do not fit. ``guessed``: no device is named."""
 
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     devices: tuple[str, ...]
     hosts: tuple[str, ...]
     said: tuple[str, ...]
+    network: str = ""
+    own: str = ""
+    guessed: bool = False
 
 
 class SeriesHealth(NamedTuple):

@@ -1,5 +1,6 @@
 """What share of the price healthy machines reach, the bars of ``doctor`` and ``trace``; steps in times that no price takes."""
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
 from math import log
@@ -61,8 +62,33 @@ def across_hosts(series: Series) -> bool:
     return (series.nodes or 1) > 1 or series.ranks > MOST_IN_A_HOST
 
 
-def size_classes(series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float) -> tuple[SizeClass, ...]:
-    """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch overhead.
+def small_bar(series: Series, bar: float, *, alone: bool) -> float:
+    """The share that small messages of a healthy machine reach; ``alone``: they are slow where large ones are not, and nobody says
+    that the fabric is this machine.
+
+    Old versions launch slowly (NCCL 2.10 on A100, microsoft/superbenchmark: 41%), and NICs that no log names have other latencies (EFA).
+    """
+    usual = max(bar - SLACK, 0.0)
+    if alone and across_hosts(series):
+        return min(usual, SMALL_UNKNOWN_NICS)
+    return min(usual, SMALL_OLD) if alone and _older(series.library) else usual
+
+
+SMALL_OLD, SMALL_UNKNOWN_NICS, FIRST_QUICK = 0.35, 0.25, (2, 12)
+_VERSION = re.compile(r"\b(\d{1,2})\.(\d{1,3})")
+
+
+def _older(library: str) -> bool:
+    """Whether it may be; logs without a version are mostly old."""
+    found = _VERSION.search(library)
+    return found is None or (int(found[1]), int(found[2])) < FIRST_QUICK
+
+
+def size_classes(
+    series: Sequence[ValidatedSeries], bars: Sequence[float], launch_s: float, *, assumed: bool = False
+) -> tuple[SizeClass, ...]:
+    """The size classes of all series, large messages first; ``launch_s`` is the fabric's launch overhead; ``assumed``: nobody
+    says that the fabric is this machine.
 
     No small all-to-alls: these depend on how the library gathers (NCCL_PXN_DISABLE) and posts messages, healthy machines reach
     40 to 160%. Nor MPI's small messages, which launch no kernels, nor any without a launch overhead.
@@ -78,8 +104,10 @@ def size_classes(series: Sequence[ValidatedSeries], bars: Sequence[float], launc
         if told and (end := next((index for index in range(many) if points[index].bound == "bandwidth"), many)) > 2:
             floor = tuple(range(min(end, SMALL)))
             share = median(points[index].of_expected for index in floor)
+            slow = bool(large and large[-1].at == at and large[-1].low)
+            least = small_bar(one.series, bar, alone=assumed and not slow)
             within = WITHIN_ACROSS if across_hosts(one.series) else WITHIN
-            small.append(SizeClass(at, "small", floor, trusted, share, within, low=share < max(bar - SLACK, 0.0)))
+            small.append(SizeClass(at, "small", floor, trusted, share, within, low=share < least))
     return (*large, *small)
 
 
@@ -124,6 +152,35 @@ def cliff_in(points: Sequence[Point]) -> str | None:
         said.append(f"one size is out of line: {listed}, beside {beside}")
     rest = {at: factor for at, factor in steps.items() if not {*single} & {at - 1, at}}
     return "; ".join([*said, _run(points, max(rest, key=rest.__getitem__))] if rest else said)
+
+
+class Collapse(NamedTuple):
+    """From ``after`` on messages take ``factor`` times as long a byte as at ``before``."""
+
+    before: Point
+    after: Point
+    factor: float
+
+    @property
+    def said(self) -> str:
+        first, last = size_text(self.after.bytes), size_text(self.before.bytes)
+        return f"from {first} on a byte takes {self.factor:.1f}x as long as at {last}: {_COLLAPSE}"
+
+
+_COLLAPSE = "the library changes algorithm or protocol there, or long messages congest the network"
+COLLAPSE, LEAST_COLLAPSED = 1.5, 2.0**20
+
+
+def collapse_in(points: Sequence[Point]) -> Collapse | None:
+    """The first size from which on a rate falls and stays lower."""
+    for at in sorted(breaks(points)):
+        before, after = points[at - 1], points[at]
+        factor = after.seconds / before.seconds * before.bytes / after.bytes
+        later = points[at + 1 : at + 2]
+        lasts = all(one.seconds / one.bytes > before.seconds / before.bytes for one in later)
+        if after.bytes >= LEAST_COLLAPSED and lasts and factor >= (COLLAPSE if later else COLLAPSE**2):
+            return Collapse(before, after, factor)
+    return None
 
 
 def breaks(points: Sequence[Point]) -> dict[int, float]:

@@ -25,6 +25,7 @@ from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
+from colltool.measurements.nccl_debug import debug_lines
 from colltool.measurements.nccl_tests import LoggedHardware, logged_hardware
 from colltool.measurements.series import Measurements, Point, Series, is_empty
 from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, text
@@ -322,8 +323,9 @@ def evidence_of(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measu
     empty = tuple(printable(fspath(path)) for path in dict.fromkeys(hollow))
     logs = _run_by_run(others, logs_of) if others else Measurements((), ())
     named = logged_hardware(others) if others else LoggedHardware((), ())
+    debug = debug_lines(others)
     if not traces:
-        return Evidence(logs, named, empty=empty)
+        return Evidence(logs, named, empty=empty, debug=debug)
     traced = measured_calls(traces)
     devices = tuple(dict.fromkeys((*named.devices, *traced.devices)))
     found = Evidence(
@@ -334,6 +336,7 @@ def evidence_of(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measu
         left_out=traced.left_out,
         world=traced.world,
         empty=empty,
+        debug=debug,
     )
     if not found.series and not found.bounds:
         why = f": {found.left_out[0].reason}" if found.left_out else ""

@@ -69,13 +69,15 @@ B200 = Machine("NVIDIA B200", 7.6, 1.24, 690, 760)
 MI300X = Machine("AMD Instinct MI300X", 11.1, 0.15, 318)  # all peers at once: two steps
 ALL = {"H100": H100, "A100": A100, "B200": B200}
 ALL |= {f"2 x {name}": replace(one, hosts=2) for name, one in ALL.items()}
+FABRIC = {H100.device: "dgx-h100", A100.device: "dgx-a100", B200.device: "dgx-b200"}
 
 
 def wire(machine: Machine, share: float) -> Machine:
     return replace(machine, ring=machine.ring * share, nvls=machine.nvls * share)
 
 
-def ails(machine: Machine, folder: Path, seed: int = 1, which: tuple[str, ...] = FIVE, sizes: list[float] = SIZES) -> Diagnosis:
+def ails(machine: Machine, folder: Path, seed: int = 1, which: tuple[str, ...] = FIVE, sizes: list[float] = SIZES,
+         fabric: str | None = None) -> Diagnosis:  # fmt: skip
     """What is said of a machine whose times scatter by 5%."""
     draw = random.Random(seed)
     file = folder / "a.log"
@@ -83,7 +85,7 @@ def ails(machine: Machine, folder: Path, seed: int = 1, which: tuple[str, ...] =
         ranks=8 * machine.hosts, device=machine.device)  # fmt: skip
     if "AMD" in machine.device:
         file.write_text("rccl-tests: Version develop:1\n" + file.read_text())
-    return colltool.doctor(file)
+    return colltool.doctor(file, fabric)
 
 
 def causes(result: Diagnosis) -> list[str]:
@@ -123,18 +125,19 @@ def test_low_clocks_are_one_finding(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_late_launches_are_one_finding(name: str, tmp_path: Path) -> None:
-    assert causes(ails(replace(ALL[name], late=80.0), tmp_path)) == ["launch"]
+    late = causes(ails(replace(ALL[name], late=80.0), tmp_path))
+    assert late == (["latency", "launch"] if ALL[name].hosts > 1 else ["launch"]), "between hosts NICs delay as well"
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_flags_beside_the_data_are_seen(name: str, tmp_path: Path) -> None:
-    assert "protocol-ll" in causes(ails(replace(ALL[name], flags=0.5, nvls=0.0), tmp_path))
+    assert "protocol-ll" in causes(ails(replace(ALL[name], flags=0.5, nvls=0.0), tmp_path, fabric=FABRIC[ALL[name].device]))
 
 
 @pytest.mark.parametrize("name", ["2 x H100", "2 x A100", "2 x B200"])
 @pytest.mark.parametrize("share", [0.25, 0.5])
 def test_a_slow_network_and_idle_nics_are_told_apart_by_single_ones(name: str, share: float, tmp_path: Path) -> None:
-    result = ails(replace(ALL[name], nic=ALL[name].nic * share), tmp_path)
+    result = ails(replace(ALL[name], nic=ALL[name].nic * share), tmp_path, fabric=FABRIC[ALL[name].device])
     assert {"network", "rails"} <= set(causes(result))
     (test,) = [one for one in result.findings[0].experiments if " -N 1 " in one.command]
     rates = {one.cause: one.busbw_Bps for one in test.foretold}

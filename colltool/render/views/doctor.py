@@ -12,12 +12,11 @@ from colltool.base.formatting import (
     format_time,
     percent,
     sentence,
-    short_percent,
     size_text,
     whole_bytes,
     whole_percent,
 )
-from colltool.diagnosis.results import Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
+from colltool.diagnosis.results import AssumedFabric, Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, reached_percent, set_field, set_text
 from colltool.traces.results import LinkHealth, TraceComparison
@@ -85,7 +84,7 @@ def _main(result: Diagnosis) -> DiagnosisFinding | None:
 
 
 def _bars(result: Diagnosis) -> str:
-    return " or ".join(short_percent(bar) for bar in sorted({one.bar for one in result.series}))
+    return " or ".join(dict.fromkeys(whole_percent(bar) for bar in sorted(one.bar for one in result.series)))
 
 
 def diagnosed(result: Diagnosis) -> str:
@@ -94,7 +93,10 @@ def diagnosed(result: Diagnosis) -> str:
     if main is None:
         if not any(map(_judged, result.series)):
             return f"Not judged against {where}: {verdict(result)}."
-        return f"Healthy: {len(result.series)} series reach at least {_bars(result)} of what {where} should."
+        healthy = f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
+        if result.assumed.network or result.assumed.guessed:
+            return f"{_matches(result.assumed)} Then it is healthy: {healthy}"
+        return f"Healthy: {healthy}"
     what = f"{sentence(_reached(main))} ({where})."
     more = len(result.findings) - 1
     also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}." if more else ""
@@ -104,6 +106,13 @@ def diagnosed(result: Diagnosis) -> str:
     fit = f"times {percent(first.error)} off under it, {percent(main.error)} without"
     or_ = f" Fit as well: {', '.join(one.name for one in others)}." if others else ""
     return f"{what} Most likely {first.name}: {first.said} ({fit}).{or_}{also}"
+
+
+def _matches(assumed: AssumedFabric) -> str:
+    if not assumed.network:
+        return f"Matches {assumed.fabric}: is that yours?"
+    own = f"If its NICs are {assumed.own}, the network is slow: NICs at a lower speed or unused, or congested uplinks."
+    return f"Matches {assumed.fabric} with {assumed.network}: is that yours? {own}"
 
 
 def _blocks(result: Diagnosis) -> list[Block]:
@@ -182,7 +191,8 @@ def verdict(result: Diagnosis) -> str:
 
 def _document(result: Diagnosis) -> Document:
     assumed = result.assumed
-    machine = {"devices": list(assumed.devices), "hosts": list(assumed.hosts), "assumed": list(assumed.said)}
+    machine: Document = {"devices": list(assumed.devices), "hosts": list(assumed.hosts), "assumed": list(assumed.said)}
+    machine |= {"network": assumed.network or None, "guessed": assumed.guessed}
     return (
         {"fabric": assumed.fabric, **set_field(assumed.overrides), **fields(result, "expect ok"), "hardware": machine}
         | {"series": [_health(one) for one in result.series], "findings": [_finding(one) for one in result.findings]}
