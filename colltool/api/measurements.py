@@ -184,7 +184,7 @@ def doctor(
     """
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence
-    from colltool.traces.calls import evidence_of
+    from colltool.traces.evidence import evidence_of
 
     bar, reading = v.fraction_if(expect, "expect"), checked(readings, **parts)
     only = None if primitive is None else v.primitive_of(primitive)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
+from dataclasses import replace
+from math import isfinite, log
+from statistics import fmean
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import size_text, whole_percent
@@ -11,14 +14,27 @@ from colltool.calibration.series_prices import check_fits
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.causes import ExperimentMachine, Scoring, SupportedCause, explained, next_experiments, upper_bounds
 from colltool.diagnosis.evidence import Evidence
-from colltool.diagnosis.hypotheses import HostFacts, Hypothesis, Scenario, hypotheses, maker_of
+from colltool.diagnosis.fleet import fleet_of
+from colltool.diagnosis.hypotheses import CHECKS, HostFacts, Hypothesis, Scenario, hypotheses, maker_of
 from colltool.diagnosis.machines import given_fabric, nearest_fabric
 from colltool.diagnosis.networks import trees_share
-from colltool.diagnosis.results import Cause, Diagnosis, DiagnosisFinding, SeriesHealth
-from colltool.diagnosis.thresholds import EXPECT, FASTER, across_hosts, of_few, size_classes, threshold_of
+from colltool.diagnosis.results import Cause, Diagnosis, DiagnosisFinding, SeriesHealth, ValidatedSeries
+from colltool.diagnosis.thresholds import (
+    EXPECT,
+    FASTER,
+    Collapse,
+    SizeClass,
+    across_hosts,
+    collapse_in,
+    of_few,
+    size_classes,
+    threshold_of,
+)
+from colltool.diagnosis.told import told, weighed
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
+from colltool.measurements.series import Measurements, Series
 
 
 def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrides = (), expect: float | None = None,
@@ -26,30 +42,73 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)
-    held, assumed = given_fabric(fabric, seen.named) if fabric else nearest_fabric(seen, overrides)
-    base = Scenario(held, readings=readings or Readings())
-    measured = seen.on(held)
-    judged = validate(held, measured, readings=base.readings).series if measured.series or not seen.bounds else ()
+    asked = _HowAsked(fabric, overrides, expect, readings or Readings())
+    parts = [_diagnosed(part, asked) for part in (_by_shape(seen) if fabric is None else [seen])]
+    whole = _together(parts)
+    unread = [f"{file} is empty: skipped" for file in seen.empty] + [f"{one.file}: {one.reason}: skipped" for one in seen.failed]
+    return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
+
+
+class _HowAsked(NamedTuple):
+    fabric: Fabric | None
+    overrides: Overrides
+    expect: float | None
+    readings: Readings
+
+
+def _by_shape(seen: Evidence) -> list[Evidence]:
+    """Runs across hosts apart by their ranks a host, for each is a machine of its own; most first."""
+    shapes: dict[int, list[Series]] = {}
+    for one in seen.logs.series:
+        if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0:
+            shapes.setdefault(one.ranks // one.nodes, []).append(one)
+    if len(shapes) < 2:
+        return [seen]
+    most = max(shapes)
+    others = {id(one) for shape, series in shapes.items() if shape != most for one in series}
+    first = tuple(one for one in seen.logs.series if id(one) not in others)
+    bare = Evidence(seen.logs, seen.named, debug=seen.debug)
+    return [
+        seen._replace(logs=seen.logs._replace(series=first)),
+        *(bare._replace(logs=Measurements(tuple(shapes[shape]), ())) for shape in sorted(shapes, reverse=True) if shape != most),
+    ]
+
+
+def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
+    """One diagnosis of several shapes: what the whole hosts are held against stands for all."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    said = [f"runs of {one.series[0].judged.series.ranks // (one.series[0].judged.series.nodes or 1)} ranks a host: "
+            f"{one.assumed.fabric}, with {' '.join(f'{key}={value}' for key, value in one.assumed.overrides)}"
+            for one in parts[1:] if one.series]  # fmt: skip
+    return replace(
+        first,
+        assumed=first.assumed._replace(said=(*first.assumed.said, *said)),
+        series=tuple(one for part in parts for one in part.series),
+        findings=tuple(one for part in parts for one in part.findings),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
+
+
+def _diagnosed(seen: Evidence, asked: _HowAsked) -> Diagnosis:
+    held, assumed = given_fabric(asked.fabric, seen.named) if asked.fabric else nearest_fabric(seen, asked.overrides)
+    base = Scenario(held, readings=asked.readings)
+    measured, library = seen.on(held), next((one.library for one in seen.series), "NCCL")  # PyTorch calls RCCL nccl, too
+    judge = measured.series or not (seen.bounds or told(seen.debug))
+    judged = validate(held, measured, readings=base.readings).series if judge else ()
     wires = [check_fits(held, one.series).spans[-1].tier.name for one in judged]
-    whole, library = held.tiers[0].endpoints, next((one.library for one in seen.series), "NCCL")  # PyTorch calls RCCL nccl, too
-    across = [across_hosts(one.series) for one in judged]
-    bars = [expect or threshold_of(one.series.ranks, whole, across=far) for one, far in zip(judged, across, strict=True)]
-    if expect is None:
-        bars = [bar * trees_share(held, one) for bar, one in zip(bars, judged, strict=True)]
-    bench = Scoring(judged, size_classes(judged, bars, held.launch_overhead, assumed=not fabric), base)
+    bars = _bars(held, judged, asked.expect)
+    bench = Scoring(judged, size_classes(judged, bars, held.launch_overhead, assumed=not asked.fabric), base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
-    found, said = _explained(bench, seen, library) if judged else ((), ())
-    series = []
-    for at, one in enumerate(judged):
-        mine = {unit.size: unit for unit in bench.units if unit.at == at}
-        large, small, low = mine.get("large"), mine.get("small"), any(unit.low for unit in mine.values())
-        series.append(SeriesHealth(one, wires[at], large and large.share, small and small.share, low, bars[at]))
+    found, said = _explained(bench, seen, library) if judged else (_told_alone(seen), ())
+    collapsed = tuple(_collapsed(bench, found)) if judged else ()
     return Diagnosis(
         assumed=assumed,
-        expect=EXPECT if expect is None else expect,
-        series=tuple(series),
-        findings=found,
-        notes=(*(f"{file} is empty: skipped" for file in seen.empty), *said),
+        expect=EXPECT if asked.expect is None else asked.expect,
+        series=tuple(_health(bench, wires, bars)),
+        findings=collapsed or found,
+        notes=said,
         skipped=measured.skipped,
         bounds=bounds,
         measure=measure,
@@ -57,12 +116,66 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
     )
 
 
+def _bars(held: Fabric, judged: Sequence[ValidatedSeries], expect: float | None) -> list[float]:
+    """The share of the expected rate that large messages of each series must reach."""
+    if expect is not None:
+        return [expect] * len(judged)
+    whole = held.tiers[0].endpoints
+    far = [across_hosts(one.series) for one in judged]
+    of = [threshold_of(one.series.primitive, one.series.ranks, whole, across=out) for one, out in zip(judged, far, strict=True)]
+    return [bar * trees_share(held, one) for bar, one in zip(of, judged, strict=True)]
+
+
+def _health(bench: Scoring, wires: Sequence[str], bars: Sequence[float]) -> Iterator[SeriesHealth]:
+    for at, one in enumerate(bench.series):
+        mine = {unit.size: unit for unit in bench.units if unit.at == at}
+        large, small, low = mine.get("large"), mine.get("small"), any(unit.low for unit in mine.values())
+        low = low or collapse_in(one.series.points) is not None
+        yield SeriesHealth(one, wires[at], large and large.share, small and small.share, low, bars[at])
+
+
+def _told_alone(seen: Evidence) -> tuple[DiagnosisFinding, ...]:
+    """What lines of NCCL_DEBUG=INFO name where nothing was measured."""
+    on = f" on {' and '.join(seen.named.hosts)}" if seen.named.hosts else ""
+    causes = [Cause(one.cause, f"the log says '{one.quoted}'{on}", CHECKS[one.cause][0], None, None) for one in told(seen.debug)]
+    if not causes:
+        return ()
+    return (_finding_of("the log", "", None, None, None, tuple(causes)),)
+
+
+def _finding_of(
+    series: str, size: str, low: float | None, high: float | None, error: float | None, causes: tuple[Cause, ...]
+) -> DiagnosisFinding:
+    return DiagnosisFinding(series=(series,), size=size, low=low, high=high, error=error, causes=causes, experiments=(), hints=())
+
+
+def _collapsed(bench: Scoring, found: Sequence[DiagnosisFinding]) -> Iterator[DiagnosisFinding]:
+    """The findings, with a rate that falls at a size and stays low as the first cause of its series; empty where none does."""
+    fell = {one.series.title: fall for one in bench.series if (fall := collapse_in(one.series.points))}
+    if not fell:
+        return
+    by_title = {one.series.title: one for one in bench.series}
+    for one in found:
+        mine = next((fell.pop(title) for title in one.series if title in fell), None) if "large" in one.size else None
+        yield one._replace(causes=(_collapse(mine), *one.causes)) if mine else one
+    for title, fall in fell.items():
+        at = [point for point in by_title[title].points if point.bytes >= fall.after.bytes]
+        shares = [point.of_expected for point in at]
+        error = fmean(abs(log(point.of_expected)) for point in at)
+        yield _finding_of(title, "large", min(shares), max(shares), error, (_collapse(fall),))
+
+
+def _collapse(fall: Collapse) -> Cause:
+    return Cause("collapse", fall.said, CHECKS["collapse"][0], None, None)
+
+
 def _explained(bench: Scoring, seen: Evidence, library: str) -> tuple[tuple[DiagnosisFinding, ...], tuple[str, ...]]:
     widest = max((check_fits(bench.base.fabric, one.series) for one in bench.series), key=lambda one: len(one.spans))
     inside = widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
     maker = maker_of(seen.named.devices, library, bench.base.fabric.tiers[0].name)
     small = any(unit.size == "small" for unit in bench.units)
-    causes = hypotheses(bench.base, HostFacts(len(widest.spans), inside, library, maker, small))
+    spans = max(len(widest.spans), 2 if any(across_hosts(one.series) for one in bench.series) else 1)
+    causes = weighed(hypotheses(bench.base, HostFacts(spans, inside, library, maker, small)), seen.debug)
     largest = max((one.series for one in bench.series), key=lambda one: one.ranks)
     hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
     on = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
@@ -74,6 +187,9 @@ def _finding(bench: Scoring, found: Sequence[int], why: Sequence[SupportedCause]
     units = [bench.units[at] for at in found]
     series = [bench.series[at] for at in sorted({unit.at for unit in units})]
     errors = [bench.error(unit, bench.base) or 0.0 for unit in units]
+    causes = tuple(Cause(one.cause.name, one.cause.said(one.value), one.cause.look, one.error, one.error_all) for one in why)
+    if not why and all(across_hosts(one.series) for one in series):
+        causes = (_uneven(units, bench.base.fabric.tiers[-1].name),)
     hints = () if why else tuple(f"{one.series.title}: {said}" for one in series for said in one.findings)
     return DiagnosisFinding(
         series=tuple(one.series.title for one in series),
@@ -81,10 +197,17 @@ def _finding(bench: Scoring, found: Sequence[int], why: Sequence[SupportedCause]
         low=min(unit.share for unit in units),
         high=max(unit.share for unit in units),
         error=sum(errors) / len(errors),
-        causes=tuple(Cause(one.cause.name, one.cause.said(one.value), one.cause.look, one.error, one.error_all) for one in why),
+        causes=causes,
         experiments=next_experiments(why, bench.base, on) if why else (),
         hints=hints,
     )
+
+
+def _uneven(units: Sequence[SizeClass], network: str) -> Cause:
+    """Between hosts, where no single rate, number of NICs or setting fits all sizes."""
+    reach = " to ".join(dict.fromkeys(whole_percent(share) for share in sorted({units[0].share, units[-1].share})))
+    said = f"{network} at {reach} of its bandwidth, differently at each size: congestion, drops or a link that flaps"
+    return Cause("network", said, CHECKS["network"][0], None, None)
 
 
 DIP, NEAR = 0.6, 0.9  # a size below this share of what larger ones reach is reported, up to sizes that come near them

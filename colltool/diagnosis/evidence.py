@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -14,10 +16,18 @@ from colltool.measurements.nccl_tests import LoggedHardware
 from colltool.measurements.series import Measurements, Series
 
 
+class FailedLog(NamedTuple):
+    """A file that cannot be used: a run that failed, or what is no log."""
+
+    file: str
+    reason: str
+    hosts: tuple[str, ...]
+
+
 class Evidence(NamedTuple):
     """What was measured: ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper bounds.
     ``world`` is the traced job's rank count, ``empty`` the files with nothing in them, ``debug`` what
-    NCCL_DEBUG=INFO says."""
+    NCCL_DEBUG=INFO says, ``failed`` the files that cannot be used, ``hosts`` those of each file."""
 
     logs: Measurements
     named: LoggedHardware = LoggedHardware((), ())
@@ -27,6 +37,8 @@ class Evidence(NamedTuple):
     world: int | None = None
     empty: tuple[str, ...] = ()
     debug: DebugLines = DebugLines()
+    failed: tuple[FailedLog, ...] = ()
+    hosts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     @property
     def series(self) -> tuple[Series, ...]:

@@ -27,6 +27,9 @@ PCIE = {"PCIe Gen3 x16": 15.75e9, "PCIe Gen4 x16, or Gen5 x8": 31.5e9, "PCIe Gen
 
 SOCKETS = 0.12
 """Of the rate of RDMA NICs, at most, that TCP reaches: 3.2 GB/s of 8 x 200G over IPoIB in Azure's published log."""
+NO_GPUDIRECT = 0.75
+"""Of a network's rate, at most, through host memory: 49 and 30 of 93 GB/s on A100 with 4 x 200G (nccl-tests 152)."""
+RARER = 0.03  # handicap of what is seen less often than a slow network
 LEAST_SHARE = 0.002  # of a network that carries anything
 INSIDE = 0.15  # handicap of causes inside hosts, where what is slow spans them
 LATENCY_FIRST = 0.02  # handicap of the host, where NICs and plugins delay as well
@@ -37,7 +40,7 @@ LL_SHARE = 0.5
 
 CauseName = Literal[
     "nvls-off", "protocol-ll", "algorithm-ring", "algorithm-tree", "nvlinks", "links", "pcie", "slow-rank", "rails", "sockets",
-    "network", "latency", "clocks", "launch",
+    "gpudirect", "network", "latency", "collapse", "failed", "clocks", "launch",
 ]  # fmt: skip
 Fitted = Literal["setting", "share", "factor", "extra"]
 """What a cause's number is: none, a share of a rate (seen in large messages), a factor of all times, extra seconds per call."""
@@ -49,6 +52,18 @@ _PROTOCOL = "env | grep NCCL_PROTO; /etc/nccl.conf"
 _RAILS = "'NET/IB' lines of NCCL_DEBUG=INFO list the NICs in use; NCCL_IB_HCA; ibstat"
 _NETWORK = "ibstat | grep Rate; ib_write_bw between two hosts; counters of the switches; 'GDRDMA' with NCCL_DEBUG=INFO"
 _SOCKETS = "'Using network Socket' and 'via NET/Socket' with NCCL_DEBUG=INFO; NCCL_IB_DISABLE; ibv_devinfo; the network plugin"
+_GPUDIRECT = (
+    "'GDRDMA' behind 'via NET/IB' with NCCL_DEBUG=INFO; lsmod | grep -E 'nvidia_peermem|nv_peer_mem'; NCCL_NET_GDR_LEVEL; "
+    "lspci -vvv | grep ACSCtl (SrcValid- on every bridge); iommu in /proc/cmdline"
+)
+_COLLAPSE = (
+    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING names the algorithm and protocol of each size: run again with NCCL_ALGO=Ring, "
+    "then NCCL_PROTO=Simple; with hosts of one rack, then of two; drops, pauses and ECN marks of the switches"
+)
+_FAILED = (
+    "the same hosts again, and each of them with a third one: the host whose runs all fail is it; "
+    "dmesg -T | grep -iE 'xid|mlx5'; ibstat; NCCL_DEBUG=INFO"
+)
 _LATENCY = "ib_write_lat between two hosts (fi_pingpong on EFA); the plugin named behind 'Using network' with NCCL_DEBUG=INFO"
 _LINKS = (
     "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
@@ -76,7 +91,10 @@ CHECKS: dict[CauseName, tuple[str, str]] = {
     "rails": (_RAILS, _RAILS),
     "sockets": (_SOCKETS, _SOCKETS),
     "network": (_NETWORK, _NETWORK),
+    "gpudirect": (_GPUDIRECT, _GPUDIRECT),
     "latency": (_LATENCY, _LATENCY),
+    "collapse": (_COLLAPSE, _COLLAPSE),
+    "failed": (_FAILED, _FAILED),
     "clocks": ("nvidia-smi -q -d CLOCK,PERFORMANCE,POWER", "rocm-smi --showclocks --showpower --showperflevel"),
     "launch": (
         "NCCL_DEBUG, CUDA_LAUNCH_BLOCKING and profilers off; cores pinned (numactl); or measure graphs (-G 1)",
@@ -284,7 +302,8 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
 
 
 def _between_hosts(base: Scenario, host: HostFacts, outer_at: Callable[[float], Scenario]) -> Iterator[Hypothesis]:
-    network = base.fabric.tiers[-1].name
+    outer, network = base.fabric.tiers[-1], base.fabric.tiers[-1].name
+    of_network = partial(Hypothesis, scenario=outer_at, fits="share", least=LEAST_SHARE, unaffected=frozenset({"host"}))
     if host.ranks_inside > 1:
         yield Hypothesis(
             "rails",
@@ -295,15 +314,22 @@ def _between_hosts(base: Scenario, host: HostFacts, outer_at: Callable[[float], 
             of=host.ranks_inside,
             unaffected=frozenset({"nic"}),
         )
-    outer = base.fabric.tiers[-1]
-    yield Hypothesis(
+    yield of_network(
         "sockets",
         lambda share: f"NCCL runs over TCP sockets and not over RDMA: {format_rate(share * outer.bandwidth, 3)} a rank",
-        outer_at,
-        fits="share",
-        least=LEAST_SHARE,
         most=SOCKETS,
-        unaffected=frozenset({"host"}),
+    )
+    yield of_network(
+        "gpudirect",
+        lambda share: f"no GPUDirect RDMA: NICs go through host memory, {whole_percent(share)} of {network}'s rate is left",
+        free=True,
+        most=NO_GPUDIRECT,
+        handicap=RARER,
+    )
+    yield of_network(
+        "network",
+        lambda share: f"{network} at {whole_percent(share)} of its bandwidth: slow NICs, oversubscribed uplinks, other traffic",
+        free=True,
     )
     yield Hypothesis(
         "latency",
@@ -312,14 +338,5 @@ def _between_hosts(base: Scenario, host: HostFacts, outer_at: Callable[[float], 
         fits="extra",
         free=True,
         most=LATEST,
-        unaffected=frozenset({"host"}),
-    )
-    yield Hypothesis(
-        "network",
-        lambda share: f"{network} at {whole_percent(share)} of its bandwidth: slow NICs, oversubscribed uplinks, other traffic",
-        outer_at,
-        fits="share",
-        free=True,
-        least=LEAST_SHARE,
         unaffected=frozenset({"host"}),
     )

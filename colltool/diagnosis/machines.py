@@ -15,6 +15,7 @@ from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.networks import SENT, TWO_HOSTS, USUAL, matching_network, nics_of, per_host, reached
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.thresholds import EXPECT
+from colltool.diagnosis.told import told
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import bandwidth_values
@@ -100,13 +101,13 @@ SLOWEST = Known("", "dgx-a100")
 def _by_times(seen: Evidence, overrides: Overrides, cure: str) -> tuple[Fabric, AssumedFabric]:
     """Where no device is named: the usual machine whose prices come nearest, else the slowest, which is then too fast."""
     fits: list[tuple[float, Known]] = []
-    kernels = [one for one in seen.logs.series if one.library and log_library(one.library).may_be_nccl]
+    kernels = [one for one in seen.logs.series if log_library(one.library).may_be_nccl and one.points[-1].bytes >= SENT]
     for one in USUAL_MACHINES if kernels else ():
         held, _ = _assumed(one, seen, overrides, [])
         shares = [share for each in seen.on(held).series if (share := reached(held, each)) is not None]
         if shares and min(shares) >= EXPECT and max(shares) <= TWO_HOSTS:
             fits.append((sum(abs(log(min(share, 1.25) / USUAL)) for share in shares), one))
-    if not fits and not any(one.points[-1].bytes >= SENT for one in kernels):
+    if not kernels and (seen.logs.series or not told(seen.debug)):
         raise ColltoolError("the logs do not name their devices", argument="fabric", fix=cure)
     best = min(fits, key=lambda fit: fit[0])[1] if fits else SLOWEST
     why = "the usual machine that fits best" if fits else "the slowest of the usual machines"
@@ -131,11 +132,17 @@ def _assumed(one: Known, seen: Evidence, overrides: Overrides, said: Sequence[st
         what = f"the network of {one.fabric} is assumed: the logs do not name NICs ({outer.name})"
         if match:
             fabric = _with_rate(fabric, match.fabric.tiers[-1].bandwidth / outer.bandwidth)
-            what = f"{match.said} fit the times between hosts, {own} of {one.fabric} do not: the logs do not name NICs ({outer.name})"
+            what = f"{match.said} fit the times between hosts, {own} of {one.fabric} do not: the logs name no NICs ({outer.name})"
         told.append(what)
-    network = f"{match.said}" if match else ""
-    machine = seen.named
-    return fabric, AssumedFabric(one.fabric, fabric.overrides, machine.devices, machine.hosts, tuple(told), network, own)
+    return fabric, AssumedFabric(
+        fabric=one.fabric,
+        overrides=fabric.overrides,
+        devices=seen.named.devices,
+        hosts=seen.named.hosts,
+        said=tuple(told),
+        network=match.said if match else "",
+        own=own,
+    )
 
 
 def _logged_rate(seen: Evidence, devices: int) -> float | None:

@@ -1,7 +1,7 @@
 """What ``validate`` and ``doctor`` return: frozen records in SI units."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
@@ -104,13 +104,13 @@ class SeriesHealth(NamedTuple):
 
 class Cause(NamedTuple):
     """A cause that the prices support. ``look``: what reveals it on the machine. ``error``: mean relative error of its prices on
-    the times it explains, ``error_all`` on all sizes of these series."""
+    the times it explains, ``error_all`` on all sizes of these series; None for what no price is needed to see."""
 
     name: str
     said: str
     look: str
-    error: float
-    error_all: float
+    error: float | None
+    error_all: float | None
 
 
 class Prediction(NamedTuple):
@@ -153,17 +153,52 @@ class UpperBound(NamedTuple):
 
 class DiagnosisFinding(NamedTuple):
     """Something that is off, once for all series that share it. ``size``: ``large``, ``small`` or ``large and small``. ``low``,
-    ``high``: range of the share of the expected rate. ``error``: of the fabric's own prices. ``causes``: best first.
-    ``experiments``: what would tell them apart, in order. ``hints``: findings of ``validate`` where no cause is known."""
+    ``high``: range of the share of the expected rate, None where nothing was measured. ``error``: of the fabric's own prices.
+    ``causes``: best first. ``experiments``: what would tell them apart, in order. ``hints``: findings of ``validate`` where no
+    cause is known."""
 
     series: tuple[str, ...]
     size: str
-    low: float
-    high: float
-    error: float
+    low: float | None
+    high: float | None
+    error: float | None
     causes: tuple[Cause, ...]
     experiments: tuple[Experiment, ...]
     hints: tuple[str, ...]
+
+
+class FleetHost(NamedTuple):
+    """``runs`` with a host, of them the ``slow`` and ``failed``; ``of_fleet``: median rate relative to runs of their kind."""
+
+    host: str
+    runs: int
+    slow: int
+    failed: int
+    of_fleet: float | None
+    state: Literal["slow", "in failed runs", "as the others"]
+
+    @property
+    def bad(self) -> bool:
+        return self.state != "as the others"
+
+
+class FleetPair(NamedTuple):
+    """Two hosts that ran together; ``of_fleet`` is the lowest rate of their runs, relative to runs of their kind."""
+
+    a: str
+    b: str
+    of_fleet: float | None
+    failed: int
+    runs: int
+
+
+class Fleet(NamedTuple):
+    """Runs of several sets of hosts beside each other; ``said``: what they tell, in sentences; ``files``: how many runs."""
+
+    hosts: tuple[FleetHost, ...]
+    pairs: tuple[FleetPair, ...]
+    said: tuple[str, ...]
+    files: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,7 +216,8 @@ class Diagnosis(Result):
     bounds: tuple[UpperBound, ...] = ()
     measure: tuple[Experiment, ...] = ()
     left_out: tuple[LeftOutKernels, ...] = ()
+    fleet: Fleet | None = None
 
     @property
     def ok(self) -> bool:
-        return not self.findings
+        return not self.findings and not (self.fleet and any(one.bad for one in self.fleet.hosts))

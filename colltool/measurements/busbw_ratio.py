@@ -13,6 +13,7 @@ from colltool.base.primitives import Primitive, busbw_factor
 
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
 _MOST_RANKS = 10**7
+WHOLE_HOST = 8  # ranks: of several counts that digits allow, the one of whole hosts is taken
 RANKS_N = either(shell="--ranks N", python="ranks=N")
 SAY_RANKS = f"say how many: {RANKS_N}"
 
@@ -78,8 +79,9 @@ def _followed(found: Sequence[Ratio], where: str) -> int:
         raise ColltoolError(f"busbw/algbw fits no whole number of ranks: {low:.4g}", where=where, fix=SAY_RANKS)
     if counts[-1] >= _MOST_RANKS:
         raise ColltoolError("the log does not say on how many ranks it ran", where=where, fix=SAY_RANKS)
-    if len(counts) == 1:
-        return counts[0]
+    usual = [count for count in counts if count % WHOLE_HOST == 0]
+    if len(counts) == 1 or (len(usual) == 1 and counts[0] >= WHOLE_HOST):
+        return (usual or counts)[0]
     raise ColltoolError(f"no Rank lines, and busbw/algbw allows {counts[0]} to {counts[-1]} ranks", where=where, fix=SAY_RANKS)
 
 

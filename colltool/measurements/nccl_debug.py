@@ -23,6 +23,10 @@ _RDMA = re.compile(r"GPU Direct RDMA (Enabled|Disabled)|DMA-BUF is (available)",
 _NET_SPEED = re.compile(r"\bNET\[(\d{1,4}(?:\.\d+)?)\] - NET/\d+")
 _MULTICAST = re.compile(r"NVLS multicast support is (not )?available")
 _PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is (\w+)")
+_FAILED = re.compile(
+    r"Test (?:NCCL|CUDA) failure .{1,160}|NCCL WARN (?!NCCL_|Could not (?:find|load)).{1,160}"
+    r"|Connection (?:refused|timed out|reset).{0,80}"
+)
 _NO_P2P = re.compile(r"P2P is disabled between|Could not enable P2P|P2P is disabled by NCCL_P2P")
 _DEVICE = re.compile(
     r"(?<![A-Za-z0-9])(GB300|GB200|GH200|B300|B200|H200|H100|H800|H20|A100|A800|V100|MI300X|MI325X|MI355X|L40S|A10G|T4)(?![0-9])",
@@ -37,7 +41,7 @@ _INSTANCE = re.compile(r"\b(p4de?|p5(?:en?)?)\.\d{0,2}xlarge", re.IGNORECASE)
 class DebugLines(NamedTuple):
     """``network`` as NCCL calls it (IB, Socket, AWS Libfabric); ``nics`` of a host, ``nic_GBps`` of each by NCCL's topology;
     ``via``: connections by transport; None where nothing is said. ``mentioned``: a device that the text names outside of Rank
-    lines."""
+    lines; ``failure``: the first error, quoted."""
 
     network: str = ""
     provider: str = ""
@@ -48,6 +52,7 @@ class DebugLines(NamedTuple):
     multicast: bool | None = None
     env: tuple[tuple[str, str], ...] = ()
     mentioned: str = ""
+    failure: str = ""
 
     @property
     def any(self) -> bool:
@@ -57,7 +62,7 @@ class DebugLines(NamedTuple):
         return sum(count for name, count in self.via if name.startswith(kind))
 
 
-class _Said:
+class _Gathered:
     def __init__(self) -> None:
         self.networks: Counter[str] = Counter()
         self.providers: dict[str, None] = {}
@@ -68,10 +73,13 @@ class _Said:
         self.multicast: Counter[bool] = Counter()
         self.env: dict[str, str] = {}
         self.devices: Counter[str] = Counter()
+        self.failure = ""
 
     def take(self, text: str) -> None:
         for name, value in _ENV.findall(text):
             self.env.setdefault(name, value.rstrip(".") if "set by environment" in text else value)
+        if not self.failure and (failed := _FAILED.search(text)):
+            self.failure = failed[0].strip()
         if "NCCL" in text or "NET" in text:
             for pattern, take in self._patterns():
                 if match := pattern.search(text):
@@ -117,12 +125,13 @@ class _Said:
             multicast=self.multicast[True] > 0 if self.multicast else None,
             env=tuple(sorted(self.env.items())),
             mentioned=self.devices.most_common(1)[0][0] if self.devices else "",
+            failure=self.failure,
         )
 
 
 def debug_lines(paths: Sequence[str | os.PathLike[str]]) -> DebugLines:
     """What the lines of NCCL_DEBUG=INFO in these logs say, all of one machine."""
-    said, left = _Said(), _MOST
+    said, left = _Gathered(), _MOST
     for path in paths:
         for line in open_log(os.fspath(path)).lines():
             left -= 1

@@ -8,10 +8,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from operator import attrgetter
-from os import PathLike, fspath
+from os import PathLike
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -21,15 +20,12 @@ from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import AnyPath
 from colltool.base.formatting import counted, format_time
 from colltool.base.primitives import P2P, Primitive
-from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
-from colltool.measurements.nccl_debug import debug_lines
-from colltool.measurements.nccl_tests import LoggedHardware, logged_hardware
-from colltool.measurements.series import Measurements, Point, Series, is_empty
+from colltool.measurements.series import Measurements, Point, Series
 from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, text
-from colltool.traces.reader import LaunchedKernel, TraceEvents, collect, is_trace
+from colltool.traces.reader import LaunchedKernel, TraceEvents, collect
 from colltool.traces.results import TracedCall, TraceFinding
 
 LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
@@ -311,55 +307,3 @@ def judged(
         if one.findings:
             found.append(TraceFinding(series.title, tuple(one.findings)))
     return tuple(found)
-
-
-def evidence_of(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measurements]) -> Evidence:
-    """Evidence from traces and logs, told apart by content; empty files among others are named and skipped."""
-    traces = [path for path in paths if is_trace(path)]
-    others = [path for path in paths if path not in traces]
-    hollow = [path for path in others if is_empty(fspath(path))]
-    hollow = [] if len(hollow) == len(paths) else hollow
-    others = [path for path in others if path not in hollow]
-    empty = tuple(printable(fspath(path)) for path in dict.fromkeys(hollow))
-    logs = _run_by_run(others, logs_of) if others else Measurements((), ())
-    named = logged_hardware(others) if others else LoggedHardware((), ())
-    debug = debug_lines(others)
-    if not traces:
-        return Evidence(logs, named, empty=empty, debug=debug)
-    traced = measured_calls(traces)
-    devices = tuple(dict.fromkeys((*named.devices, *traced.devices)))
-    found = Evidence(
-        logs=logs,
-        named=LoggedHardware(devices, named.hosts),
-        traced=traced.measurements.series,
-        bounds=traced.bounds,
-        left_out=traced.left_out,
-        world=traced.world,
-        empty=empty,
-        debug=debug,
-    )
-    if not found.series and not found.bounds:
-        why = f": {found.left_out[0].reason}" if found.left_out else ""
-        what = f"the traces hold no collective whose time can be told{why}"
-        raise ColltoolError(what, where=str(traces[0]), fix="give the traces of all ranks, or a log of nccl-tests")
-    return found
-
-
-def _run_by_run(paths: Sequence[Path], logs_of: Callable[[Sequence[Path]], Measurements]) -> Measurements:
-    """The series of logs, kept apart by file where several measure the same sizes: those are mostly of one host each, and a
-    median of healthy hosts hides a bad one."""
-    together = logs_of(paths)
-    if len(paths) == 1:
-        return together
-    runs: dict[object, list[Series]] = defaultdict(list)
-    group = attrgetter("primitive", "ranks", "nodes")
-    for path in paths:
-        for one in logs_of([path]).series:
-            runs[group(one)].append(one._replace(run=printable(fspath(path))))
-    found: list[Series] = []
-    for one in together.series:
-        several = runs[group(one)]
-        sizes = Counter(point.bytes for run in several for point in run.points)  # a series has each size once
-        again = any(times > 1 for times in sizes.values())
-        found += several if again else [one]
-    return together._replace(series=tuple(found))

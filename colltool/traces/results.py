@@ -144,7 +144,7 @@ class TraceComparison(Result):
     whole traces without steps). ``world``: ranks of the job as the traces say. ``job``: text of a job file with one step's
     calls."""
 
-    subject: ClassVar[str] = "doctor"
+    subject: ClassVar[str] = "trace"
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     library: str

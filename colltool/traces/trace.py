@@ -208,7 +208,7 @@ def _bar(fabric: Fabric, calls: Sequence[TracedCall]) -> float:
     """The mean of ``doctor``'s bars, weighted by expected time: lower on part of a host, and where most of it is latency."""
     inner, bars = fabric.tiers[0], []
     for call in calls:
-        bar = threshold_of(len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
+        bar = threshold_of(call.primitive, len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name)
         bars.append(bar if not _small(call) else EXPECT_SMALL_A2A if call.primitive is A2A else bar - SLACK)
     due = [call.expected_s or 0.0 for call in calls]
     return sum(share * bar for share, bar in zip(due, bars, strict=True)) / sum(due)

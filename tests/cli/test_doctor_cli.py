@@ -145,12 +145,15 @@ def test_traces_with_upper_bounds_alone(here: Path, run: Any) -> None:
 )
 def test_bad_files_say_what_to_give(content: bytes, said: str, cure: str, here: Path, run: Any) -> None:
     Path("bad.log").write_bytes(content)
-    for files in (("bad.log",), ("healthy.log", "bad.log") if content else ("bad.log", "bad.log")):
+    for files in (("bad.log",), ("bad.log", "bad.log")):
         done = run("doctor", *files)
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith("error: bad.log")
         assert said in done.err
         assert cure in done.err
+    beside = run("doctor", "healthy.log", "bad.log", "--all")
+    assert (beside.code, beside.err) == (0, "")
+    assert re.search(rf"bad.log:? {said}", beside.out), "a file that cannot be used is named, and the others are judged"
 
 
 def test_two_machines_and_too_many_ranks(here: Path, run: Any) -> None:

@@ -89,10 +89,15 @@ def test_logs_of_two_machines(tmp_path: Path) -> None:
 
 def test_a_log_that_names_no_device(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    file.write_text("collective,ranks,bytes,time_us\nall_reduce,8,1073741824,4000\n")
+    file.write_text("collective,ranks,bytes,time_us\nall_reduce,8,1048576,40\n")
     with pytest.raises(ColltoolError, match="do not name their devices"):
         colltool.doctor(file)
     assert colltool.doctor(file, "dgx-h100").ok
+    file.write_text("collective,ranks,bytes,time_us\nall_reduce,8,1073741824,4000\n")
+    result = colltool.doctor(file)
+    assert result.assumed.guessed, "long messages tell the usual machines apart"
+    assert result.assumed.fabric == "dgx-h100"
+    assert "is that yours?" in result.summary()
 
 
 def test_overrides_are_of_either_fabric(tmp_path: Path) -> None:

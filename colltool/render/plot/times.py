@@ -35,11 +35,11 @@ from colltool.render.plot.chart import (
     text_on,
     wrapped,
 )
-from colltool.render.views.doctor import trace_title
-from colltool.render.views.doctor import trace_verdict as judged
 from colltool.render.views.explain import crossover_title, library_title
 from colltool.render.views.plan import plan_title
 from colltool.render.views.price import streams
+from colltool.render.views.trace import trace_title
+from colltool.render.views.trace import trace_verdict as judged
 from colltool.traces.results import CallTotal, TraceComparison
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan

@@ -1,11 +1,10 @@
-"""``doctor`` and ``trace``: the cause of slow collectives and the next experiment; those of a trace against predicted times."""
+"""``doctor``: what the machine is, whether it is healthy, the cause and the next experiment."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from colltool.base.errors import clipped, either, said
+from colltool.base.errors import either, said
 from colltool.base.formatting import (
     counted,
     format_rate,
@@ -16,12 +15,9 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.diagnosis.results import AssumedFabric, Diagnosis, DiagnosisFinding, Experiment, SeriesHealth, UpperBound
+from colltool.diagnosis.results import AssumedFabric, Diagnosis, DiagnosisFinding, Experiment, Fleet, SeriesHealth, UpperBound
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, reached_percent, set_field, set_text
-from colltool.traces.results import LinkHealth, TraceComparison
-from colltool.traces.trace import ranks_text
-from colltool.training.parallel_config import Axes
+from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field, set_text
 
 _BOUND = "not judged: times are upper bounds, a kernel waits for the slowest rank"
 _MOST_SERIES, _MOST_NOTES = 10, 2
@@ -73,6 +69,8 @@ def _table(result: Diagnosis) -> Table:
 
 
 def _reached(finding: DiagnosisFinding) -> str:
+    if finding.low is None or finding.high is None:
+        return "nothing was measured"
     share = " to ".join(dict.fromkeys((whole_percent(finding.low), whole_percent(finding.high))))
     who = finding.series[0] if len(finding.series) == 1 else f"{len(finding.series)} series"
     return f"{finding.size} messages of {who} reach {share} of expected"
@@ -91,6 +89,8 @@ def diagnosed(result: Diagnosis) -> str:
     where = on_fabric(result.assumed.fabric, result.assumed.overrides)
     main = _main(result)
     if main is None:
+        if result.fleet and not result.ok:
+            return f"{_fleet_said(result.fleet)} The others reach what {where} should."
         if not any(map(_judged, result.series)):
             return f"Not judged against {where}: {verdict(result)}."
         healthy = f"{len(result.series)} series reach at least {_bars(result)} of what {where} should."
@@ -103,9 +103,17 @@ def diagnosed(result: Diagnosis) -> str:
     if not main.causes:
         return f"{what} No cause that can be priced explains it: calibrate a healthy machine and give that with -f.{also}"
     first, *others = main.causes
-    fit = f"times {percent(first.error)} off under it, {percent(main.error)} without"
-    or_ = f" Fit as well: {', '.join(one.name for one in others)}." if others else ""
-    return f"{what} Most likely {first.name}: {first.said} ({fit}).{or_}{also}"
+    or_ = f" {_others(main)}" if others else ""
+    if main.low is None:
+        return f"{sentence(first.name)}: {first.said}; there are no times to hold it against.{or_}{also}"
+    fitted = first.error is not None and main.error is not None
+    fit = f" (times {percent(first.error or 0.0)} off under it, {percent(main.error or 0.0)} without)" if fitted else ""
+    return f"{what} Most likely {first.name}: {first.said}{fit}.{or_}{also}"
+
+
+def _others(main: DiagnosisFinding) -> str:
+    names = ", ".join(one.name for one in main.causes[1:])
+    return f"Fit as well: {names}." if main.causes[0].error is not None else f"Else: {names}."
 
 
 def _matches(assumed: AssumedFabric) -> str:
@@ -118,7 +126,7 @@ def _matches(assumed: AssumedFabric) -> str:
 def _blocks(result: Diagnosis) -> list[Block]:
     main = _main(result)
     series: list[Block] = [_table(result)] if result.series else []
-    out: list[Block] = [Headline(diagnosed(result))]
+    out: list[Block] = [Headline(diagnosed(result)), *(_fleet(result.fleet) if result.fleet else ())]
     if main is None:
         out += [block for one in result.measure for block in _test("next, to measure these tiers", one)]
         out += series
@@ -140,8 +148,46 @@ def _blocks(result: Diagnosis) -> list[Block]:
     return [*out, *listed("left out, or used with a reservation", left_out, first=0)]
 
 
+_HOSTS = (
+    label("host", "host"),
+    number("runs", "runs"),
+    number("slow", "slow"),
+    number("failed", "failed"),
+    number("of_fleet", "of the median", whole_percent),
+    label("state", "is"),
+)
+_MOST_HOSTS, _WIDEST_MATRIX = 5, 24
+
+
+def _fleet_said(fleet: Fleet) -> str:
+    return f"{'. '.join(map(sentence, fleet.said)) or f'{len(fleet.hosts)} hosts are alike'}."
+
+
+def _fleet(fleet: Fleet) -> Iterator[Block]:
+    worst = tuple(sorted(fleet.hosts, key=lambda one: (not one.bad, -one.failed, one.of_fleet or 0.0)))
+    title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
+    yield Lines("the fleet", fleet.said or (f"{title}: all alike",))
+    yield Table(_HOSTS, worst, None, title, max(_MOST_HOSTS, sum(one.bad for one in worst)))
+    if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
+        yield later(Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True))
+
+
+def _matrix(fleet: Fleet) -> Iterator[str]:
+    names = [one.host for one in fleet.hosts]
+    width = max(len(name) for name in names)
+    cells = {frozenset((one.a, one.b)): "x" if one.failed else f"{100 * (one.of_fleet or 0.0):.0f}" for one in fleet.pairs}
+    for at, name in enumerate(names):
+        yield f"{name:{width}}" + "".join(f"{cells.get(frozenset((name, other)), '.'):>4}" for other in names[:at])
+
+
+def _fleet_document(fleet: Fleet) -> Document:
+    hosts, pairs = ([one._asdict() for one in some] for some in (fleet.hosts, fleet.pairs))
+    return {"runs": fleet.files, "said": list(fleet.said), "hosts": hosts, "pairs": pairs}
+
+
 def _causes(finding: DiagnosisFinding) -> list[Block]:
-    title = f"causes, best first; without any the times are {percent(finding.error)} off"
+    without = f"; without any the times are {percent(finding.error)} off" if finding.error is not None else ""
+    title = f"causes, best first{without}"
     return [Table(_CAUSES, finding.causes, None, title)] if finding.causes else []
 
 
@@ -199,7 +245,7 @@ def _document(result: Diagnosis) -> Document:
         | fields(result, "notes bounds")
         | {"measure": [_experiment(one) for one in result.measure]}
         | fields(result, "left_out skipped")
-        | {"verdict": verdict(result)}
+        | {"fleet": result.fleet and _fleet_document(result.fleet), "verdict": verdict(result)}
     )
 
 
@@ -220,182 +266,4 @@ def _experiment(one: Experiment) -> Document:
     return fields(one, "command bytes foretold note") | {"bytes": whole_bytes(one.bytes)}
 
 
-_MOST_TOTALS = 8
-_CARRIER = (
-    "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees (colltool guide traces)"
-)
-
-
-def _axes(axes: Axes) -> str:
-    """The stride, or ``4 by 1, 2 by 16`` (size by stride) of a group with several."""
-    if len(axes) > 1:
-        return ", ".join(f"{size} by {stride}" for size, stride in axes)
-    return str(axes[0][1]) if axes else ""
-
-
-_TOTALS = (
-    label("group", "group", clipped, 4),
-    number("ranks", "ranks", get=lambda one: one.group_size),
-    label("stride", "stride", drop=5, get=lambda one: _axes(one.axes)),
-    label("tiers", "on", drop=6, get=lambda one: ", ".join(one.tiers)),
-    label("primitive", "primitive", lambda one: one.spoken),
-    number("bytes", "size", size_text),
-    label("dtype", "dtype", clipped, hidden=True),
-    label("coalesced", "", get=lambda one: "coalesced" if one.coalesced else "", hidden=True),
-    number("calls", "calls"),
-    label("kernel", "kernel", drop=8),
-    number("each_s", "measured", format_time),
-    label("bound", "", get=lambda one: "at most" if one.bound else "", hidden=True),
-    number("busbw_Bps", "busbw", format_rate, 3),
-    number("expected_s", "expected", format_time, 1),
-    label("algorithm", "by", drop=7, get=lambda one: one.runs),
-    number("of_expected", "of expected", reached_percent),
-    number("share", "of the step", percent, 2),
-    number("exposed", "exposed", whole_percent, 3),
-    number("total_s", "total", format_time, hidden=True),
-    number("exposed_s", "exposed", format_time, hidden=True),
-    label("reason", "no price", hidden=True),
-)
-
-
-def _totals(result: TraceComparison) -> Table:
-    columns = (*context(fabric=result.fabric), *_TOTALS, *context(result.overrides))
-    table = Table(columns, result.totals)
-    return table if any(total.group for total in result.totals) else table.without("group")
-
-
-def trace_title(result: TraceComparison) -> str:
-    where = on_fabric(result.fabric, result.overrides)
-    of = f" of {result.world} ranks" if result.world else ""
-    return f"{counted(len(result.calls), 'collective call')} in {counted(len(result.files), 'trace')}{of} on {where}"
-
-
-def _window(result: TraceComparison) -> str:
-    return counted(result.steps, "step") if result.steps else f"the whole trace{'s' * (len(result.files) > 1)}"
-
-
-def trace_verdict(result: TraceComparison) -> str:
-    shown = f"communication is {percent(result.share)} of {_window(result)}, {percent(result.exposed)} is exposed"
-    return f"{shown}; {_speed(result)}"
-
-
-def _speed(result: TraceComparison) -> str:
-    if result.of_expected is None:
-        return "no call has a price"
-    least = "at least " if any(total.bound and total.expected_s is not None for total in result.totals) else ""
-    return f"it reaches {least}{reached_percent(result.of_expected)} of what is expected"
-
-
-def _blame(result: TraceComparison) -> Iterator[str]:
-    slow, fine, unknown = ([one for one in result.wires if one.verdict == verdict] for verdict in ("slow", "fine", "unknown"))
-    if slow:
-        lost = ", ".join(f"{percent(one.exposed)} of {_window(result)} is exposed on {one.tier}" for one in slow)
-        yield f"{_named(slow)} slow: {_reached_by(slow + fine)}; {lost}"
-        for one in slow:
-            if both := [other.tier for other in slow if other.tier in one.beside]:
-                yield f"whether {one.tier} is slow too cannot be told: its calls go over {' and '.join(both)} as well"
-    elif fine:
-        cleared = f"{' and '.join(one.tier for one in fine)} {'is' if len(fine) == 1 else 'are'} not"
-        yield f"{cleared if unknown else 'no tier is'} slow: {_reached_by(fine)}"
-    elif not unknown:
-        yield from (f"no tier can be named: {why}" for why, _ in _reasons(result).most_common(1))
-    for one in unknown:
-        who = "no tier can" if len(unknown) == len(result.wires) == 1 else f"{one.tier} cannot"
-        waiting = f"all but {format_time(one.expected_s)} of the {format_time(one.measured_s)} measured on {one.tier}"
-        yield f"{who} be blamed: times are upper bounds, for {one.why}; {waiting} may be waiting"
-        cures = [f"record {ranks_text(one.missing)} as well"] if one.missing else []
-        cures += [f"measure {one.tier} alone: {one.measure}"] if one.measure else []
-        if cures:
-            yield f"next: {', or '.join(cures)}"
-    yield from (one.note for one in slow + fine if one.note)
-
-
-def _named(slow: Sequence[LinkHealth]) -> str:
-    """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``; tiers whose calls also cross another slow tier are not named."""
-    known = {one.tier for one in slow}
-    names = [" or ".join((one.tier, *one.beside)) for one in slow if not known & set(one.beside)]
-    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
-
-
-def _reached_by(wires: Sequence[LinkHealth]) -> str:
-    """Such as ``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
-    parts: list[str] = []
-    for one in wires:
-        where = f"inside {one.tier}" if one.innermost else f"that cross {one.tier}"
-        reached = f"{'' if one.clear else 'at least '}{reached_percent(one.of_expected)}"
-        parts.append(f"those {where} {reached}" if parts else f"calls {where} reach {reached} of expected")
-    return ", ".join(parts)
-
-
-def traced(result: TraceComparison) -> str:
-    exposed = f"{percent(result.exposed)} of {_window(result)} is exposed communication"
-    share = f"{exposed} ({percent(result.share)} with what is hidden)"
-    return f"{trace_title(result)}: {share}; {_speed(result)}. {'; '.join(_blame(result))}".rstrip(". ") + "."
-
-
-def _facts(result: TraceComparison) -> Iterator[str]:
-    ran = ", ".join(filter(None, (clipped(result.device), result.nccl and f"NCCL {clipped(result.nccl)}")))
-    each = format_time(result.window_s / (result.steps or len(result.files)))
-    spans = f"a step takes {each}" if result.steps else f"a trace spans {each}: it has no ProfilerStep# annotations"
-    yield f"{spans}{f'; {ran}' if ran else ''}"
-    if result.rank_map.given:
-        yield f"ranks of the job sit on the fabric by {clipped(result.rank_map.given)}"
-    for one in result.wires:
-        if one.why and one.verdict != "unknown":
-            yield f"{one.calls - one.clear} of {one.calls} times on {one.tier} are upper bounds: {one.why}"
-    if any("LL" in total.kernel.split("_") for total in result.totals):
-        yield _CARRIER
-
-
-def _trace_blocks(result: TraceComparison) -> list[Block]:
-    reasons = (f"{why}: {counted(calls, 'call')}" for why, calls in _reasons(result).items())
-    out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
-    out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
-    out += [*listed("without a price", reasons), *listed("left out", _left_out(result))]
-    table = _totals(result)._replace(title="by group, primitive and size", first=_MOST_TOTALS)
-    return [Headline(traced(result)), table, *map(later, out)]
-
-
-def _reasons(result: TraceComparison) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for total in result.totals:
-        if total.reason:
-            found[total.reason] += total.calls
-    return found
-
-
-def _left_out(result: TraceComparison) -> Iterator[str]:
-    for one in result.left_out:
-        yield f"{one.reason}: {counted(one.kernels, 'kernel')}, first in {clipped(one.file)}"
-    for file in result.files:
-        if file.broken:
-            yield f"{clipped(file.file)} ends too early or is damaged: what stands before that is used"
-        if not file.calls:
-            yield f"{clipped(file.file)} has no collective call that can be told"
-
-
-def _trace_document(result: TraceComparison) -> Document:
-    mapped = bool(result.rank_map.given)
-    calls = []
-    for one in result.calls:
-        known = {"algorithm": one.algorithm or None, "protocol": one.protocol or None, "places": one.places if mapped else None}
-        calls.append(one._asdict() | known)
-    return (
-        {"fabric": result.fabric, **set_field(result.overrides), "library": result.library or None}
-        | {"map": {"given": result.rank_map.given, "places": result.rank_map.places} if mapped else None}
-        | {"world": result.world, "device": result.device or None, "nccl": result.nccl or None}
-        | fields(result, "steps window_s share exposed of_expected")
-        | {"verdict": trace_verdict(result), "blame": list(_blame(result)), **fields(result, "wires")}
-        | {"totals": [one._asdict() | fields(one, "busbw_Bps of_expected exposed") for one in result.totals], "calls": calls}
-        | fields(result, "findings files left_out")
-    )
-
-
-def _trace_summary(result: TraceComparison) -> str:
-    return "\n".join((trace_title(result), trace_verdict(result), *_blame(result)))
-
-
-VIEWS = {
-    Diagnosis: View("doctor", _blocks, _document, _table, diagnosed),
-    TraceComparison: View("trace", _trace_blocks, _trace_document, _totals, _trace_summary),
-}
+VIEWS = {Diagnosis: View("doctor", _blocks, _document, _table, diagnosed)}

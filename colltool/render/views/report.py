@@ -25,11 +25,12 @@ from colltool.fabric.library import Efficiency
 from colltool.render.blocks import Block, Headline, Lines, Table, label
 from colltool.render.dispatch import Document, View, document, listed, set_field, summary
 from colltool.render.views.compare import verdict as compared
-from colltool.render.views.doctor import diagnosed, traced
+from colltool.render.views.doctor import diagnosed
 from colltool.render.views.fabric_parts import reached_text
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.plan_compare import verdict as planned_on
 from colltool.render.views.sensitivity import quantity
+from colltool.render.views.trace import traced
 from colltool.traces.results import TraceComparison
 from colltool.training.plan import Plan
 
