@@ -43,7 +43,7 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)
     asked = _HowAsked(fabric, overrides, expect, readings or Readings())
-    parts = [_diagnosed(part, asked) for part in (_by_shape(seen) if fabric is None else [seen])]
+    parts = [_diagnosed(part, asked) for part in _by_shape(seen)]
     whole = _together(parts)
     unread = [f"{file} is empty: skipped" for file in seen.empty] + [f"{one.file}: {one.reason}: skipped" for one in seen.failed]
     return replace(whole, notes=(*unread, *whole.notes), fleet=fleet_of(seen, whole.series))
@@ -92,7 +92,7 @@ def _together(parts: Sequence[Diagnosis]) -> Diagnosis:
 
 
 def _diagnosed(seen: Evidence, asked: _HowAsked) -> Diagnosis:
-    held, assumed = given_fabric(asked.fabric, seen.named) if asked.fabric else nearest_fabric(seen, asked.overrides)
+    held, assumed = given_fabric(asked.fabric, seen) if asked.fabric else nearest_fabric(seen, asked.overrides)
     base = Scenario(held, readings=asked.readings)
     measured, library = seen.on(held), next((one.library for one in seen.series), "NCCL")  # PyTorch calls RCCL nccl, too
     judge = measured.series or not (seen.bounds or told(seen.debug))

@@ -18,7 +18,7 @@ from colltool.diagnosis.thresholds import EXPECT
 from colltool.diagnosis.told import told
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import bandwidth_values
+from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
 from colltool.measurements.nccl_tests import LoggedHardware
 from colltool.measurements.series import log_library
 
@@ -61,8 +61,17 @@ def known(device: str) -> Known | None:
     return next((one for one in _KNOWN if re.search(one.pattern, device)), None)
 
 
-def given_fabric(fabric: Fabric, machine: LoggedHardware) -> tuple[Fabric, AssumedFabric]:
+def given_fabric(fabric: Fabric, seen: Evidence) -> tuple[Fabric, AssumedFabric]:
+    """As given, but for runs on fewer ranks of each host."""
+    machine = seen.named
     said = [*_read(machine), f"fabric {fabric.name}, as given"]
+    shapes = {one.ranks // one.nodes for one in seen.logs.series if one.nodes and one.nodes > 1 and one.ranks % one.nodes == 0}
+    inner = fabric.tiers[0]
+    hosts = len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
+    if hosts and len(shapes) == 1 and min(shapes) < inner.endpoints:
+        (size,) = shapes
+        fabric = with_tiers(fabric, lambda tier: tier.model_copy(update={"size": size}), INNERMOST)
+        said.append(f"{counted(size, 'rank')} a host ran: {inner.name} taken as of {size}")
     own, nearest = fabric.library_facts, dict.fromkeys(filter(None, map(_name_of, machine.devices)))
     theirs = {name: load_fabric(name).library_facts for name in nearest} if own and own.gpu else {}
     others = [name for name, facts in theirs.items() if own and (facts.gpu if facts else None) != own.gpu]
@@ -101,7 +110,8 @@ SLOWEST = Known("", "dgx-a100")
 def _by_times(seen: Evidence, overrides: Overrides, cure: str) -> tuple[Fabric, AssumedFabric]:
     """Where no device is named: the usual machine whose prices come nearest, else the slowest, which is then too fast."""
     fits: list[tuple[float, Known]] = []
-    kernels = [one for one in seen.logs.series if log_library(one.library).may_be_nccl and one.points[-1].bytes >= SENT]
+    long = [one for one in seen.logs.series if one.points[-1].bytes >= SENT]
+    kernels = [one for one in long if log_library(one.library).may_be_nccl or one.version == "perftest"]
     for one in USUAL_MACHINES if kernels else ():
         held, _ = _assumed(one, seen, overrides, [])
         shares = [share for each in seen.on(held).series if (share := reached(held, each)) is not None]
@@ -141,7 +151,7 @@ def _assumed(one: Known, seen: Evidence, overrides: Overrides, said: Sequence[st
         hosts=seen.named.hosts,
         said=tuple(told),
         network=match.said if match else "",
-        own=own,
+        own=own if several else "",
     )
 
 

@@ -13,7 +13,8 @@ from colltool.base.primitives import Primitive, busbw_factor
 
 _SLACK = 0.02  # of the rank count, beyond the rounding of the printed digits
 _MOST_RANKS = 10**7
-WHOLE_HOST = 8  # ranks: of several counts that digits allow, the one of whole hosts is taken
+FEW_RANKS = 128  # above them the digits allow too many counts
+WHOLE_HOST = 8  # ranks: of several counts that digits allow, the only one of whole hosts is taken, else the only power of two
 RANKS_N = either(shell="--ranks N", python="ranks=N")
 SAY_RANKS = f"say how many: {RANKS_N}"
 
@@ -79,9 +80,12 @@ def _followed(found: Sequence[Ratio], where: str) -> int:
         raise ColltoolError(f"busbw/algbw fits no whole number of ranks: {low:.4g}", where=where, fix=SAY_RANKS)
     if counts[-1] >= _MOST_RANKS:
         raise ColltoolError("the log does not say on how many ranks it ran", where=where, fix=SAY_RANKS)
-    usual = [count for count in counts if count % WHOLE_HOST == 0]
-    if len(counts) == 1 or (len(usual) == 1 and counts[0] >= WHOLE_HOST):
-        return (usual or counts)[0]
+    if len(counts) == 1:
+        return counts[0]
+    whole, doubled = ([one for one in counts if not one % WHOLE_HOST], [one for one in counts if not one & (one - 1)])
+    likely = next((few for few in (whole, doubled) if len(few) == 1), [])
+    if likely and counts[0] >= WHOLE_HOST and counts[-1] <= FEW_RANKS:
+        return likely[0]
     raise ColltoolError(f"no Rank lines, and busbw/algbw allows {counts[0]} to {counts[-1]} ranks", where=where, fix=SAY_RANKS)
 
 

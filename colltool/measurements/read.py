@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
-from colltool.measurements import nccl_tests
+from colltool.measurements import json_records, nccl_tests, tables
 from colltool.measurements import other_formats as osu
 from colltool.measurements import other_formats as plain_csv
 from colltool.measurements.series import (
@@ -75,4 +75,7 @@ def _read(path: str, stated: UserHints) -> ParsedLog:
 
 
 # the first that recognises a log reads it, along with any others that share logs with it
-FORMATS: tuple[Format, ...] = (nccl_tests.REPORT, osu.OSU, nccl_tests.FORMAT, plain_csv.CSV)
+FORMATS: tuple[Format, ...] = (
+    json_records.INSPECTOR, json_records.PROFILER, json_records.FLIGHT_RECORDER, nccl_tests.REPORT, tables.OSU_RATES, osu.OSU,
+    tables.IMB, tables.PERFTEST, tables.NCCOM, nccl_tests.FORMAT, tables.STAS, tables.TORCHCOMMS, plain_csv.CSV,
+)  # fmt: skip

@@ -125,6 +125,9 @@ _MEMBER = re.compile(rf'"(?:{EVENTS}|deviceProperties|distributedInfo)"\s*:'.enc
 _EVENT = re.compile(rb'\[\s*\{[^}]{0,1000}"ph"\s*:')
 
 
+_OTHERS = (b'"CommHash"', b'"coll_perf"', b'"pg_config"')  # JSON of NCCL's profiler and Inspector, of the Flight Recorder
+
+
 def is_trace(path: AnyPath) -> bool:
     """Whether a file's first 64 KiB look like a PyTorch profiler trace, plain or gzipped; False for pipes and unreadable
     files."""
@@ -138,6 +141,8 @@ def is_trace(path: AnyPath) -> bool:
     except (OSError, ValueError, zlib.error):
         return False
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if any(sign in text for sign in _OTHERS):
+        return False
     return bool(_MEMBER.search(text) if text.startswith(b"{") else _EVENT.match(text))
 
 

@@ -140,7 +140,7 @@ def test_traces_with_upper_bounds_alone(here: Path, run: Any) -> None:
         (b"", "is empty", "give the output of a benchmark"),
         (b'{"a": 1}', "JSON without 'results'", "its text output"),
         (bytes(range(256)) * 9, "is binary", "give the text"),
-        (b"# nccl-tests version 2.17.8\n", "no table of measurements found", "known: nccl-tests"),
+        (b"# nccl-tests version 2.17.8\n", "no table of measurements found", "nccl-tests and rccl-tests text"),
     ],
 )
 def test_bad_files_say_what_to_give(content: bytes, said: str, cure: str, here: Path, run: Any) -> None:

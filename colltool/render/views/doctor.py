@@ -118,7 +118,8 @@ def _others(main: DiagnosisFinding) -> str:
 
 def _matches(assumed: AssumedFabric) -> str:
     if not assumed.network:
-        return f"Matches {assumed.fabric}: is that yours?"
+        nics = f" with {assumed.own} a host" if assumed.own else ""
+        return f"Matches {assumed.fabric}{nics}: is that yours?"
     own = f"If its NICs are {assumed.own}, the network is slow: NICs at a lower speed or unused, or congested uplinks."
     return f"Matches {assumed.fabric} with {assumed.network}: is that yours? {own}"
 
