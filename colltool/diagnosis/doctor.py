@@ -17,7 +17,7 @@ from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.fleet import fleet_of
 from colltool.diagnosis.hypotheses import CHECKS, HostFacts, Hypothesis, Scenario, hypotheses, maker_of
 from colltool.diagnosis.machines import given_fabric, nearest_fabric
-from colltool.diagnosis.networks import trees_share
+from colltool.diagnosis.networks import is_stream, trees_share
 from colltool.diagnosis.results import Cause, Diagnosis, DiagnosisFinding, SeriesHealth, ValidatedSeries
 from colltool.diagnosis.thresholds import (
     EXPECT,
@@ -123,6 +123,7 @@ def _bars(held: Fabric, judged: Sequence[ValidatedSeries], expect: float | None)
     whole = held.tiers[0].endpoints
     far = [across_hosts(one.series) for one in judged]
     of = [threshold_of(one.series.primitive, one.series.ranks, whole, across=out) for one, out in zip(judged, far, strict=True)]
+    of = [EXPECT if is_stream(one.series) else bar for bar, one in zip(of, judged, strict=True)]
     return [bar * trees_share(held, one) for bar, one in zip(of, judged, strict=True)]
 
 

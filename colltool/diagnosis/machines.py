@@ -12,7 +12,7 @@ from colltool.base.formatting import counted
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.evidence import Evidence
-from colltool.diagnosis.networks import SENT, TWO_HOSTS, USUAL, matching_network, nics_of, per_host, reached
+from colltool.diagnosis.networks import SENT, TWO_HOSTS, USUAL, is_stream, matching_network, nics_of, per_host, reached
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.thresholds import EXPECT
 from colltool.diagnosis.told import told
@@ -111,7 +111,7 @@ def _by_times(seen: Evidence, overrides: Overrides, cure: str) -> tuple[Fabric, 
     """Where no device is named: the usual machine whose prices come nearest, else the slowest, which is then too fast."""
     fits: list[tuple[float, Known]] = []
     long = [one for one in seen.logs.series if one.points[-1].bytes >= SENT]
-    kernels = [one for one in long if log_library(one.library).may_be_nccl or one.version == "perftest"]
+    kernels = [one for one in long if log_library(one.library).may_be_nccl or is_stream(one)]
     for one in USUAL_MACHINES if kernels else ():
         held, _ = _assumed(one, seen, overrides, [])
         shares = [share for each in seen.on(held).series if (share := reached(held, each)) is not None]

@@ -57,6 +57,11 @@ def nics_of(fabric: Fabric) -> str:
     return f"{per_host(fabric)} x {fabric.tiers[-1].bandwidth * 8 / 1e9:.0f}G"
 
 
+def is_stream(series: Series) -> bool:
+    """Of a NIC alone, without GPUs: ib_write_bw."""
+    return series.version == "perftest"
+
+
 def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
     """The series that show what the network carries."""
     if len(fabric.tiers) < 2 or per_host(fabric) > MOST_IN_A_HOST:

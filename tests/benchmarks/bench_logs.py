@@ -16,7 +16,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AR
+from colltool.measurements.read import read_logs
 
 # what a person's words mean in doctor's; the first that matches
 CAUSES = (
@@ -52,6 +57,14 @@ def said(files: list[str], options: str) -> tuple[str, float]:
     return (causes or ["unknown"])[0], spent
 
 
+def read(file: str) -> str:
+    """Whether a sample of a format is read, with what it does not say."""
+    for ranks, primitive in ((None, None), (36, None), (8, AR)):
+        with suppress(ColltoolError):
+            return str(len(read_logs([file], ranks=ranks, primitive=primitive).series) or "refused")
+    return "refused"
+
+
 def cases(folder: Path, *, stated: bool) -> Iterator[tuple[str, str, str]]:
     for row in csv.DictReader((folder / "cases.csv").open()):
         options = re.sub(r"[\[\]]", "", row["options"]) if stated else ""
@@ -67,7 +80,7 @@ def main() -> None:
     count: Counter[tuple[str, str]] = Counter()
     for file, words, options in cases(asked.folder, stated=asked.stated):
         truth = meant(words)
-        found, _ = said([file], options)
+        found, _ = (read(file), 0.0) if truth == "a format" else said([file], options)
         right = found in truth.split() or (truth == "a format" and found != "refused")
         kind = "a format" if truth == "a format" else "healthy" if truth == "healthy" else "sick"
         count[kind, "right" if right else "refused" if found == "refused" else "wrong"] += 1
