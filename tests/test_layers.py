@@ -137,7 +137,7 @@ ON_ARRAYS = {
     *(f"colltool.congestion.{name}" for name in ("contention", "jobs", "loads", "skew", "traffic")),
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
-    "colltool.traces.calls",
+    "colltool.traces.activity",
 }
 
 

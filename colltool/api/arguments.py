@@ -118,6 +118,7 @@ ARGUMENTS = {
     "tier": Argument("--tier", "TIER", "Only this tier. [default: each that some series spans as its outermost]"),
     "line_rate": Argument("--line-rate", "RATE", "Give bandwidths as eta of this rate: 450GB/s, 400Gbps."),
     "placed": Argument("--map", "block|cyclic|FILE", "How ranks sit on hosts; a file lists the fabric's rank or host of each."),
+    "against": Argument("--against", "TRACE", "Another trace of the job, from before a change; repeatable: one a rank."),
     "calls": Argument("--calls", "FILE", "Write the calls of a step as a job, for colltool plan on another fabric."),
     # jobs
     "job": Argument("--job", "JOB", "A job file, or the name of a shipped one.", offers="job"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colltool.api import values as v
@@ -119,6 +120,7 @@ def trace(
     files: AnyPath | Sequence[AnyPath],
     *,
     placed: AnyPath | Sequence[int] | None = None,
+    against: AnyPath | Sequence[AnyPath] = (),
     library: str | None = None,
     readings: Readings | None = None,
     **parts: Any,
@@ -131,6 +133,7 @@ def trace(
         placed: which rank of the fabric each rank of the job is: a list; ``block`` or ``cyclic``, as Slurm deals ranks to hosts;
             a file with a rank of the fabric, a host or host:slot in each line, or a layout file with a ``map``. Rank r is rank r
             when None.
+        against: traces of the same job from before a change, to say what changed.
         library: whose schedules are expected; default: the fabric's own.
         readings, **parts: as :func:`price`.
 
@@ -148,7 +151,11 @@ def trace(
         if not isinstance(placed, Sequence) or not placed:
             raise v.wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
         placed = [v.count_of(rank, "placed") for rank in placed]
-    return run(v.fabric_of(fabric, library), paths, checked(readings, **parts), placed)
+    held, reading = v.fabric_of(fabric, library), checked(readings, **parts)
+    result = run(held, paths, reading, placed)
+    if v.is_nothing(against):
+        return result
+    return replace(result, against=run(held, v.paths_of(against, "against", "traces", "rank0.json.gz"), reading, placed))
 
 
 @remembering()

@@ -109,6 +109,7 @@ def trace(
     files: Annotated[list[str], o.option("files", "Traces of the PyTorch profiler, plain or gzipped, one a rank."), o.READ],
     fabric: FabricChoice,
     calls: Annotated[Path | None, o.option("calls"), o.WRITTEN] = None,
+    against: Annotated[list[str] | None, o.option("against"), o.READ] = None,
     map_: Annotated[str | None, o.option("placed"), o.READ] = None,
     library: o.Library = None,
     *,
@@ -117,17 +118,22 @@ def trace(
 ) -> None:
     """Collectives of profiler traces against the prices of a fabric: what ran, what it should take, what compute hides.
 
-    Rank r of the job is rank r of the fabric; --map says otherwise. With a trace of every rank of a group a call takes what its
+    Overlap and exposure are of all communication kernels, whether the trace knows their bytes or not. Rank r of the job is rank r
+    of the fabric; --map says otherwise. With a trace of every rank of a group a call takes what its
     shortest kernel took; else that is an upper bound, for a kernel waits for the slowest rank.
 
     Examples:
       colltool trace rank0.json.gz -f dgx-h100
       colltool trace traces/*.pt.trace.json.gz -f my-cluster.yaml --format json -o trace.json
+      colltool trace after.json.gz -f dgx-h100 --against before.json.gz
       colltool trace rank*.json -f dgx-h100 --map cyclic
       colltool trace rank*.json -f dgx-a100 --calls job.yaml && colltool plan job.yaml -f dgx-h100
     """
-    result = colltool.trace(fabric.load(), files, placed=map_, library=library, readings=readings)
+    result = colltool.trace(fabric.load(), files, placed=map_, against=against or (), library=library, readings=readings)
     if calls is not None:
+        if not result.calls:
+            what = "no call of the trace has a size, so there is no job to write"
+            raise ColltoolError(what, argument="calls", fix="profile with PyTorch 2.1 or newer, whose traces name sizes")
         write_bytes(calls, result.job.encode(), "calls")
     out.emit(result)
 

@@ -5,7 +5,6 @@ What several ranks saw is one call: the last to arrive waits for nobody, so its 
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,8 +12,6 @@ from functools import lru_cache
 from os import PathLike
 from statistics import median
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import AnyPath
@@ -24,9 +21,10 @@ from colltool.diagnosis.results import LeftOutKernels, UpperBound
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series
-from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, text
+from colltool.traces.activity import BusyIntervals, activity_of, believed_steps
+from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, short_name, text
 from colltool.traces.reader import LaunchedKernel, TraceEvents, collect
-from colltool.traces.results import TracedCall, TraceFinding
+from colltool.traces.results import RankActivity, TracedCall, TraceFinding
 
 LONGEST_S = 86_400.0  # NCCL's watchdog ends a call after minutes
 MOST_TIMES = 1000  # the steps' time: several streams at once, and kernels that outlast the step that launched them
@@ -45,7 +43,8 @@ class ObservedCall(NamedTuple):
 
 class RankTrace(NamedTuple):
     """One trace. ``steps``: annotated ones. ``window_s``: all steps together, or first to last kernel without steps. ``nccl``:
-    library version. ``left_out``: counts of communication kernels without a call, by reason. ``broken``: truncated or damaged."""
+    library version. ``left_out``: counts of communication kernels without a call, by reason. ``broken``: truncated or damaged.
+    ``others``: communication kernels of which no bytes are known: name, us, and us that compute hides."""
 
     file: str
     rank: int | None
@@ -57,18 +56,24 @@ class RankTrace(NamedTuple):
     nccl: str
     left_out: dict[str, int]
     broken: bool
+    activity: RankActivity
+    others: tuple[tuple[str, float, float], ...] = ()
 
 
 def observe(found: TraceEvents) -> RankTrace:
-    windows = found.steps or ([(found.first_us, found.last_us)] if found.kernels else [])
+    steps = believed_steps(found)
+    windows = steps.windows
     starts = [start for start, _ in windows]
     covered = {device: BusyIntervals(*times) for device, times in found.busy.items()}
+
+    def hidden_us(one: LaunchedKernel) -> float:
+        return min(one.end_us - one.start_us, covered[one.device].of(one.start_us, one.end_us)) if one.device in covered else 0.0
+
     calls: list[ObservedCall] = []
     left_out = Counter(found.left_out)
-    for one, call in _described(found, left_out):
-        lasts, hidden = one.end_us - one.start_us, 0.0
-        if one.device in covered:
-            hidden = min(lasts, covered[one.device].of(one.start_us, one.end_us))
+    described, others = _described(found, left_out)
+    for one, call in described:
+        lasts, hidden = one.end_us - one.start_us, hidden_us(one)
         at = bisect_right(starts, one.start_us) - 1
         inside = at >= 0 and one.start_us <= windows[at][1]
         calls.append(ObservedCall(call, kernel_name(one.name), lasts * 1e-6, (lasts - hidden) * 1e-6, inside))
@@ -82,22 +87,28 @@ def observe(found: TraceEvents) -> RankTrace:
     about = about if isinstance(about, dict) else {}
     names = [text(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     return RankTrace(
-        found.name, count(about.get("rank")), count(about.get("world_size")), tuple(calls), len(found.steps), window_s,
+        found.name, count(about.get("rank")), count(about.get("world_size")), tuple(calls), steps.steps, window_s,
         device=names[0] if names else "", nccl=text(about.get("nccl_version")), left_out=dict(left_out), broken=found.broken,
+        activity=activity_of(found, steps, count(about.get("rank"))),
+        others=tuple((short_name(one.name), one.end_us - one.start_us, hidden_us(one)) for one in others),
     )  # fmt: skip
 
 
-def _described(found: TraceEvents, left_out: Counter[str]) -> list[tuple[LaunchedKernel, CallMetadata]]:
-    """Calls with their kernels in order of start; other kernels are counted. A coalesced call may be several kernels, each
-    labelled with all its tensors: they are merged."""
+def _described(
+    found: TraceEvents, left_out: Counter[str]
+) -> tuple[list[tuple[LaunchedKernel, CallMetadata]], list[LaunchedKernel]]:
+    """Calls with their kernels in order of start, and the other kernels, which are counted. A coalesced call may be several
+    kernels, each labelled with all its tensors: they are merged."""
     calls: list[tuple[LaunchedKernel, CallMetadata]] = []
     first: dict[tuple[Any, int], int] = {}
     groups: set[Any] = set()
+    others: list[LaunchedKernel] = []
     listed = 0
     for one in sorted(found.launched, key=lambda kernel: kernel.start_us):
         call = call_metadata(found.labels.get(one.external, {}) | one.labels, found.header, kernel_name(one.name).primitives)
         if isinstance(call, str):
             left_out[call] += 1
+            others.append(one)
             continue
         group = (len(call.ranks), call.ranks[:2], call.ranks[-1:])
         listed += 0 if group in groups else len(call.ranks)
@@ -113,30 +124,7 @@ def _described(found: TraceEvents, left_out: Counter[str]) -> list[tuple[Launche
         else:
             begun = calls[at][0]
             calls[at] = begun._replace(end_us=max(begun.end_us, one.end_us)), call
-    return calls
-
-
-class BusyIntervals:
-    """The union of intervals, to ask how much of another interval it covers."""
-
-    def __init__(self, starts: array[float], ends: array[float]) -> None:
-        first, last = (np.frombuffer(one, dtype=np.float64) if one else np.zeros(0) for one in (starts, ends))
-        order = np.argsort(first, kind="stable")
-        first, reached = first[order], np.maximum.accumulate(last[order])
-        begins = np.ones(len(first), dtype=bool)
-        begins[1:] = first[1:] > reached[:-1]
-        self._starts = first[begins]
-        self._ends = reached[np.append(begins[1:], True)] if len(first) else reached
-        self._before = np.concatenate(([0.0], np.cumsum(self._ends - self._starts)))
-
-    def of(self, start: float, end: float) -> float:
-        return max(0.0, self._until(end) - self._until(start))
-
-    def _until(self, time: float) -> float:
-        index = int(np.searchsorted(self._starts, time, side="right"))
-        if index == 0:
-            return 0.0
-        return float(self._before[index] - max(0.0, self._ends[index - 1] - time))
+    return calls, others
 
 
 class MergedCall(NamedTuple):
@@ -203,7 +191,7 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
         if one.world and one.world != first.world:
             what = f"is of a job of {one.world} ranks, and {first.file} of one of {first.world}"
             raise ColltoolError(what, where=one.file, fix="give the traces of one job")
-    if any(one.calls for one in traces):
+    if any(one.calls or one.others for one in traces):
         return traces
     found = left_out(traces)
     why = f": {counted(found[0].kernels, 'kernel')}: {found[0].reason}" if found else ""

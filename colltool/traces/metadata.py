@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 from colltool.base.errors import shown
@@ -14,8 +15,9 @@ SPLITS = ("In split size", "Out split size")
 LABELS = (
     "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Name",
     "Process Group Description", "Process Group Ranks", "Global rank start", "Global rank stride", "Seq", "Src Rank", "Dst Rank",
-    *SPLITS,
+    "Input Dims", "Input type", *SPLITS,
 )  # fmt: skip
+COMMS = "record_param_comms"
 _PRIMITIVES: dict[str, Primitive] = {
     "allreduce": AR, "all_reduce": AR,
     "allgather": AG, "all_gather": AG, "_allgather_base": AG, "_all_gather_base": AG, "allgather_into_tensor": AG,
@@ -56,7 +58,7 @@ def call_metadata(labels: Labels, header: Labels, primitives: Sequence[Primitive
     """A call from its labels, or a text that says why it cannot be told."""
     called = labels.get("Collective name")
     if not isinstance(called, str) or not called:
-        return NO_METADATA
+        return _by_dims(labels, header, primitives)
     primitive = _PRIMITIVES.get(called.lower())
     if primitive is None:
         return MIXED if called.endswith(_COALESCED) else f"{shown(called)} is not a primitive that colltool models"
@@ -87,6 +89,41 @@ def call_metadata(labels: Labels, header: Labels, primitives: Sequence[Primitive
         coalesced=called.endswith(_COALESCED),
         uneven=primitive is A2A and any(len(parts) > 1 for parts in splits),
     )
+
+
+def _by_dims(labels: Labels, header: Labels, primitives: Sequence[Primitive]) -> CallMetadata | str:
+    """A call of a PyTorch before 2.1, whose ``record_param_comms`` has the tensors' dims and types: of all ranks."""
+    dims, types = labels.get("Input Dims"), labels.get("Input type")
+    about = header.get("distributedInfo")
+    world = count(about.get("world_size")) if isinstance(about, dict) else None
+    if len(primitives) != 1 or not isinstance(dims, list) or not isinstance(types, list) or not world or world < 2:
+        return NO_METADATA
+    size = sum(_tensor_bytes(shape, kind) for shape, kind in zip(dims, types, strict=False))
+    if not 0 < size * world <= MAX_SIZE:
+        return NO_METADATA
+    primitive = primitives[0]
+    return CallMetadata(
+        primitive=primitive,
+        bytes=size * (world if primitive is AG else 1),
+        dtype="",
+        group="",
+        name="",
+        size=world,
+        ranks=consecutive(0, world, 1) if world <= MOST_MEMBERS else (),
+        seq=None,
+    )
+
+
+_BY_C_NAME = {"float": 4, "double": 8, "c10::Half": 2, "c10::BFloat16": 2, "long int": 8, "long": 8, "int": 4, "unsigned char": 1}
+
+
+def _tensor_bytes(shape: Any, kind: Any) -> int:
+    """Of one tensor, or of a list of them; 0 for what is none."""
+    if isinstance(shape, list) and shape and all(isinstance(one, list) for one in shape):
+        return sum(_tensor_bytes(one, kind) for one in shape)
+    edges = [count(edge) for edge in shape] if isinstance(shape, list) else []
+    width = _BY_C_NAME.get(text(kind).removesuffix("[]"), 0)
+    return prod(edge for edge in edges if edge is not None) * width if edges and None not in edges else 0
 
 
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
@@ -147,7 +184,14 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-_COLLECTIVE = re.compile(r"^(?:void )?(?:nccl|rccl|msccl)\w*Kernel", re.ASCII)
+_COLLECTIVE = re.compile(
+    # NCCL and RCCL, old and new, symmetric ones too; PyTorch's symmetric memory; custom all-reduce of engines; experts
+    r"^(?:void )?(?:nccl|rccl|msccl)\w*Kernel"
+    r"|\bmultimem_\w+|\b(?:one|two)_shot_all_reduce\w*|symm_mem\w*(?:all_reduce|all_gather|reduce_scatter|all_to_all)"
+    r"|cross_device_reduce|quickreduce|custom_all_?reduce|allreduce_fusion|(?:one|two)shotAllreduce|lamport\w*allreduce"
+    r"|\bdeep_ep::|\bnvshmem\w*|\brocshmem\w*|\bmori::|\bmscclpp::|\bEp(?:Dispatch|Combine)\w*Kernel",
+    re.ASCII | re.IGNORECASE,
+)
 _ALGORITHM = re.compile(r"(?:^|_)(COLLNET(?:_DIRECT|_CHAIN)?|NVLS(?:_TREE)?|PAT|RING|TREE)(?:_(LL128|LL|SIMPLE))?(?=_|$)")
 _CALLED = {
     "AllReduce": (AR,),
@@ -170,8 +214,18 @@ class KernelName(NamedTuple):
     primitives: tuple[Primitive, ...]
 
 
+@lru_cache(maxsize=4096)
 def is_collective(name: str) -> bool:
-    return _COLLECTIVE.match(name) is not None
+    return _COLLECTIVE.search(name) is not None
+
+
+_LONGEST = 60
+
+
+def short_name(name: str) -> str:
+    """Without template arguments and parameters."""
+    bare = name.removeprefix("void ")
+    return (bare[: min(at for at in (bare.find("<"), bare.find("("), len(bare)) if at >= 0)] or bare)[:_LONGEST]
 
 
 @lru_cache(maxsize=4096)

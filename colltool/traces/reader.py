@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
-from colltool.traces.metadata import LABELS, Labels, is_collective
+from colltool.traces.metadata import COMMS, LABELS, Labels, is_collective
 
 EVENTS = "traceEvents"
 CHUNK = 2**20  # bytes read at once
@@ -182,10 +182,9 @@ class TraceEvents:
     last_us: float = float("-inf")
     broken: bool = False
 
-    @property
-    def steps(self) -> list[tuple[float, float]]:
-        kind = next((one for one in _STEP_KINDS if self.annotated.get(one)), "")
-        return sorted(self.annotated[kind]) if kind else []
+    def step_windows(self) -> list[list[tuple[float, float]]]:
+        """The annotated steps of each kind that there is, those of the device first."""
+        return [sorted(self.annotated[kind]) for kind in _STEP_KINDS if self.annotated.get(kind)]
 
     def take(self, event: Any) -> None:
         if not isinstance(event, dict) or event.get("ph") != "X":
@@ -195,7 +194,7 @@ class TraceEvents:
             return
         if kind.lower() == "kernel":
             self._kernel(name, event)
-        elif name == "record_param_comms":
+        elif name == COMMS:
             args = _args(event)
             if isinstance(args.get(ID), int | str):
                 self.labels[args[ID]] = _labels(args)

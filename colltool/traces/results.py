@@ -1,5 +1,6 @@
 """What ``trace`` returns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -120,6 +121,62 @@ class LinkHealth(NamedTuple):
     note: str
 
 
+class RankWait(NamedTuple):
+    """A traced rank: ``calls`` that other traced ranks made too, how often it came ``last``, and the seconds it waited."""
+
+    rank: int | None
+    file: str
+    calls: int
+    last: int
+    wait_s: float
+
+
+class CallWait(NamedTuple):
+    """Calls of one primitive and group size on several traced ranks: seconds on the wire and of waiting, mean per rank."""
+
+    primitive: Primitive
+    group_size: int
+    calls: int
+    wire_s: float
+    wait_s: float
+
+
+class Waits(NamedTuple):
+    """By rank, and by collective; both empty where no call was seen by two ranks."""
+
+    ranks: tuple[RankWait, ...]
+    collectives: tuple[CallWait, ...]
+
+
+class RankActivity(NamedTuple):
+    """Seconds of one trace: communication, compute, both at once, of all its kernels; ``window_s`` of its steps, and in these
+    communication and what of it no compute covers. ``doubt``: why step annotations are not believed."""
+
+    file: str
+    rank: int | None
+    comm_s: float
+    compute_s: float
+    both_s: float
+    window_s: float
+    comm_in_steps_s: float
+    exposed_in_steps_s: float
+    doubt: str = ""
+
+    @property
+    def overlap(self) -> float | None:
+        """The share of communication that compute hides; None without any."""
+        return self.both_s / self.comm_s if self.comm_s else None
+
+
+class UnpricedKernels(NamedTuple):
+    """Communication kernels of one name of which no bytes are known: ``calls``, seconds in all, and those no compute covers."""
+
+    kernel: str
+    calls: int
+    total_s: float
+    exposed_s: float
+
+
 class TraceFile(NamedTuple):
     """One trace file; ``broken`` if truncated or damaged."""
 
@@ -160,6 +217,10 @@ class TraceComparison(Result):
     left_out: tuple[LeftOutKernels, ...]
     findings: tuple[TraceFinding, ...]
     job: str
+    activity: tuple[RankActivity, ...]
+    waits: Waits
+    unpriced: tuple[UnpricedKernels, ...] = ()
+    against: "TraceComparison | None" = None
 
     @property
     def steps(self) -> int:
@@ -167,11 +228,23 @@ class TraceComparison(Result):
 
     @property
     def share(self) -> float:
-        return sum(total.share for total in self.totals)
+        """Of the steps' time, communication of any kind; kernels that run at once count once."""
+        return self._in_steps(lambda one: one.comm_in_steps_s)
 
     @property
     def exposed(self) -> float:
-        return sum(total.share * total.exposed for total in self.totals)
+        """Of the steps' time, communication that no compute covers, waiting included."""
+        return self._in_steps(lambda one: one.exposed_in_steps_s)
+
+    @property
+    def overlap(self) -> float | None:
+        """Of the communication time of all ranks, what compute covers."""
+        comm = sum(one.comm_s for one in self.activity)
+        return sum(one.both_s for one in self.activity) / comm if comm else None
+
+    def _in_steps(self, seconds: Callable[[RankActivity], float]) -> float:
+        window = sum(one.window_s for one in self.activity)
+        return sum(map(seconds, self.activity)) / window if window else 0.0
 
     @property
     def of_expected(self) -> float | None:

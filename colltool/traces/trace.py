@@ -19,7 +19,8 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.traces.calls import MergedCall, RankTrace, judged, left_out, merged_calls, missing, read_traces, world_of
 from colltool.traces.rank_map import AnyMap, CallPrices, load_map
-from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall, TraceFile
+from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall, TraceFile, UnpricedKernels
+from colltool.traces.waits import waits_of
 
 
 def trace(
@@ -31,7 +32,8 @@ def trace(
     world = world_of(traces)
     rank_map = rank_map.of(fabric, world)
     prices = CallPrices(fabric, reading, rank_map)
-    calls = tuple(_call(one, prices) for one in merged_calls(traces))
+    merged = merged_calls(traces)
+    calls = tuple(_call(one, prices) for one in merged)
     window_s = sum(one.window_s for one in traces)
     totals = _totals(calls, traces, window_s)
     return TraceComparison(
@@ -50,7 +52,22 @@ def trace(
         left_out=left_out(traces),
         findings=judged(fabric, calls, traces, reading),
         job=job_text(totals, calls, world),
+        activity=tuple(one.activity for one in traces),
+        waits=waits_of(merged, traces),
+        unpriced=_unpriced(traces),
     )
+
+
+def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for trace in traces:
+        for name, lasts, hidden in trace.others:
+            found[name].append((lasts * 1e-6, (lasts - hidden) * 1e-6))
+    rows = (
+        UnpricedKernels(name, len(times), sum(lasts for lasts, _ in times), sum(exposed for _, exposed in times))
+        for name, times in found.items()
+    )
+    return tuple(sorted(rows, key=lambda one: -one.total_s))
 
 
 def _call(one: MergedCall, prices: CallPrices) -> TracedCall:

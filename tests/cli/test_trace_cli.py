@@ -32,7 +32,7 @@ def test_all_ranks_of_a_group(run: Any) -> None:
     done = run("trace", *(f"rank{rank}.json.gz" for rank in range(8)), "-f", "dgx-h100", "--all")
     assert done.code == 0
     assert done.out.startswith(
-        "1 collective call in 8 traces of 8 ranks on dgx-h100: 5.0% of 8 steps is exposed communication (10.0% with "
+        "1 collective call in 8 traces of 8 ranks on dgx-h100: 8.5% of 8 steps is exposed communication (13.5% with "
     )
     assert "upper bounds" not in done.out
     assert "| default_pg |     8 | 1      | nvlink | all-reduce | 16 MiB |     1 | RING_LL |   100 us |" in done.out
@@ -139,3 +139,12 @@ def test_what_it_refuses(line: str, says: list[str], run: Any) -> None:
     done = run("trace", *line.split(), "-f", "dgx-h100")
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines() == says
+
+
+def test_an_empty_job_is_not_written(run: Any) -> None:
+    write(Path("a.json"), [step(1, 0, 1000), kernel(20, 100, "void multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", 20)], 0, 8)
+    done = run("trace", "a.json", "-f", "dgx-h100", "--calls", "job.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert "no call of the trace has a size" in done.err
+    assert not Path("job.yaml").exists()
+    assert run("trace", "a.json", "-f", "dgx-h100", "--all").out.count("multimem_all_reduce_kernel") == 1

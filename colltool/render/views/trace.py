@@ -9,6 +9,7 @@ from colltool.base.errors import clipped
 from colltool.base.formatting import counted, format_rate, format_time, percent, size_text, whole_percent
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, reached_percent, set_field
+from colltool.traces.compared import ComparedCalls, compared_totals
 from colltool.traces.results import LinkHealth, TraceComparison
 from colltool.traces.trace import ranks_text
 from colltool.training.parallel_config import Axes
@@ -26,6 +27,37 @@ def _axes(axes: Axes) -> str:
     return str(axes[0][1]) if axes else ""
 
 
+def signed_time(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else '+'}{format_time(abs(seconds))}"
+
+
+_LATE = (
+    number("rank", "rank"),
+    number("calls", "calls"),
+    number("last", "comes last"),
+    number("wait_s", "waits", format_time),
+)
+_WAITS = (
+    label("primitive", "primitive", lambda one: one.spoken),
+    number("group_size", "ranks"),
+    number("calls", "calls"),
+    number("wire_s", "on the wire", format_time),
+    number("wait_s", "waiting", format_time),
+)
+_UNPRICED = (
+    label("kernel", "kernel", clipped),
+    number("calls", "calls"),
+    number("total_s", "takes", format_time),
+    number("exposed_s", "exposed", format_time),
+)
+_COMPARED = (
+    label("primitive", "primitive", lambda one: one.spoken),
+    number("ranks", "ranks"),
+    number("bytes", "size", size_text),
+    number("then_s", "before", format_time),
+    number("now_s", "now", format_time),
+    number("change_s", "change", signed_time),
+)
 _TOTALS = (
     label("group", "group", clipped, 4),
     number("ranks", "ranks", get=lambda one: one.group_size),
@@ -123,7 +155,43 @@ def _reached_by(wires: Sequence[LinkHealth]) -> str:
 def traced(result: TraceComparison) -> str:
     exposed = f"{percent(result.exposed)} of {_window(result)} is exposed communication"
     share = f"{exposed} ({percent(result.share)} with what is hidden)"
-    return f"{trace_title(result)}: {share}; {_speed(result)}. {'; '.join(_blame(result))}".rstrip(". ") + "."
+    told = f"{trace_title(result)}: {share}; {_speed(result)}. {'; '.join(_blame(result))}".rstrip(". ") + "."
+    return " ".join(filter(None, (told, _waited(result), against(result))))
+
+
+def _waited(result: TraceComparison) -> str:
+    """Where waiting for a late rank outweighs the wire."""
+    wire, wait = (sum(getattr(one, key) for one in result.waits.collectives) for key in ("wire_s", "wait_s"))
+    if not wait or wait < wire * _NOTABLE:
+        return ""
+    late = max(result.waits.ranks, key=lambda one: one.last)
+    who = f"rank {late.rank}" if late.rank is not None else late.file
+    often = f"{who} comes last in {late.last} of {late.calls}" if late.last * len(result.waits.ranks) > 2 * late.calls else ""
+    said = f"Beside {format_time(wire)} on the wire a rank waits {format_time(wait)} for the others"
+    return f"{said}{': ' if often else ''}{often}."
+
+
+_NOTABLE = 0.1
+
+
+def against(result: TraceComparison) -> str:
+    """What changed from the other trace: a step, its communication, the collective that changed most."""
+    other = result.against
+    if other is None:
+        return ""
+    now, then = (one.window_s / max(1, one.steps or len(one.files)) for one in (result, other))
+    exposed = result.exposed * now - other.exposed * then
+    what = f"Against the other a step takes {format_time(now)}, before {format_time(then)}"
+    word = "more" if exposed >= 0 else "less"
+    rows = compared_totals(result)
+    most = max(rows, key=lambda row: abs(row.change_s), default=None)
+    by = f"; most by {most.primitive.spoken} of {size_text(most.bytes)}: {_from_to(most)}" if most and most.change_s else ""
+    return f"{what}: {format_time(abs(exposed))} {word} exposed communication{by}."
+
+
+def _from_to(row: ComparedCalls) -> str:
+    then, now = (format_time(one) if one else "none" for one in (row.then_s, row.now_s))
+    return f"{then} to {now} a step"
 
 
 def _facts(result: TraceComparison) -> Iterator[str]:
@@ -136,13 +204,30 @@ def _facts(result: TraceComparison) -> Iterator[str]:
     for one in result.wires:
         if one.why and one.verdict != "unknown":
             yield f"{one.calls - one.clear} of {one.calls} times on {one.tier} are upper bounds: {one.why}"
+    hidden = [f"rank {one.rank}: {percent(one.overlap)}" for one in result.activity if one.overlap is not None]
+    if result.overlap is not None:
+        yield f"compute hides {percent(result.overlap)} of the communication time{_each(hidden)}"
+    yield from dict.fromkeys(one.doubt for one in result.activity if one.doubt)
     if any("LL" in total.kernel.split("_") for total in result.totals):
         yield _CARRIER
+
+
+def _each(parts: Sequence[str]) -> str:
+    more = f" and {len(parts) - _MOST_TOTALS} more" if len(parts) > _MOST_TOTALS else ""
+    return f" ({', '.join(parts[:_MOST_TOTALS])}{more})" if len(parts) > 1 else ""
 
 
 def _trace_blocks(result: TraceComparison) -> list[Block]:
     reasons = (f"{why}: {counted(calls, 'call')}" for why, calls in _reasons(result).items())
     out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
+    if result.against:
+        rows = tuple(sorted(compared_totals(result), key=lambda row: -abs(row.change_s)))
+        out.append(Table(_COMPARED, rows, None, "a step's calls, before and now", _MOST_TOTALS))
+    if result.waits.ranks:
+        out += [Table(_LATE, result.waits.ranks, None, "who comes last: a call's shortest kernel is the wire, the rest waits")]
+        out += [Table(_WAITS, result.waits.collectives, None, "wire and waiting, by collective")]
+    if result.unpriced:
+        out.append(Table(_UNPRICED, result.unpriced, None, "communication kernels of which no bytes are known", _MOST_TOTALS))
     out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
     out += [*listed("without a price", reasons), *listed("left out", _left_out(result))]
     table = _totals(result)._replace(title="by group, primitive and size", first=_MOST_TOTALS)
@@ -177,7 +262,12 @@ def _trace_document(result: TraceComparison) -> Document:
         {"fabric": result.fabric, **set_field(result.overrides), "library": result.library or None}
         | {"map": {"given": result.rank_map.given, "places": result.rank_map.places} if mapped else None}
         | {"world": result.world, "device": result.device or None, "nccl": result.nccl or None}
-        | fields(result, "steps window_s share exposed of_expected")
+        | fields(result, "steps window_s share exposed overlap of_expected")
+        | {"ranks": [one._asdict() | {"overlap": one.overlap} for one in result.activity]}
+        | {"waits": {"ranks": [one._asdict() for one in result.waits.ranks], "collectives": [
+            one._asdict() for one in result.waits.collectives]}}
+        | {"unpriced": [one._asdict() for one in result.unpriced]}
+        | ({"against": [one._asdict() for one in compared_totals(result)]} if result.against else {})
         | {"verdict": trace_verdict(result), "blame": list(_blame(result)), **fields(result, "wires")}
         | {"totals": [one._asdict() | fields(one, "busbw_Bps of_expected exposed") for one in result.totals], "calls": calls}
         | fields(result, "findings files left_out")
@@ -185,7 +275,8 @@ def _trace_document(result: TraceComparison) -> Document:
 
 
 def _trace_summary(result: TraceComparison) -> str:
-    return "\n".join((trace_title(result), trace_verdict(result), *_blame(result)))
+    more = filter(None, (_waited(result), against(result)))
+    return "\n".join((trace_title(result), trace_verdict(result), *_blame(result), *more))
 
 
 VIEWS = {TraceComparison: View("trace", _trace_blocks, _trace_document, _totals, _trace_summary)}
