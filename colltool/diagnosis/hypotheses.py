@@ -194,7 +194,7 @@ def hypotheses(base: Scenario, host: HostFacts) -> tuple[Hypothesis, ...]:
 
     found = [*_settings(base, host), *_links(base, inner_at)]
     if host.spans > 1:  # what is slow between hosts is first of all what joins them
-        found = [one._replace(handicap=INSIDE) if one.fits == "share" else one._replace(exact=True) for one in found]
+        found = [one._replace(handicap=INSIDE, free=True) if one.fits == "share" else one._replace(exact=True) for one in found]
     found += [*_between_hosts(base, host, outer_at)] if host.spans > 1 else []
     found += [
         Hypothesis(

@@ -142,7 +142,8 @@ def test_what_it_refuses(line: str, says: list[str], run: Any) -> None:
 
 
 def test_an_empty_job_is_not_written(run: Any) -> None:
-    write(Path("a.json"), [step(1, 0, 1000), kernel(20, 100, "void multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", 20)], 0, 8)
+    name = "void multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)"
+    write(Path("a.json"), [step(1, 0, 1000), kernel(20, 100, name, 20)], 0, 8)
     done = run("trace", "a.json", "-f", "dgx-h100", "--calls", "job.yaml")
     assert (done.code, done.out) == (2, "")
     assert "no call of the trace has a size" in done.err

@@ -16,6 +16,7 @@ from colltool.diagnosis.results import Diagnosis, ValidatedSeries, Validation
 from colltool.measurements.series import Point, Series
 from colltool.render.dispatch import on_fabric
 from colltool.render.plot.chart import INK, LINE, PAPER, SOFT, Chart, Panel, Pen, decade_ticks, first_of_three, letters, pen_of
+from colltool.render.plot.fleet import fleet_chart
 from colltool.render.views.doctor import verdict
 
 if TYPE_CHECKING:
@@ -158,6 +159,9 @@ def validation_chart(result: Validation, paged: bool, what: What) -> Chart:
 
 
 def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
+    """Of a fleet the matrix of its pairs, else the busbw of each series."""
+    if result.fleet and result.fleet.pairs:
+        return fleet_chart(result.fleet)
     title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {verdict(result)}"
     found = _chart(judged_panels([one.judged for one in result.series], "busbw", _most(paged)), title, paged, "busbw")
     reached = []

@@ -97,7 +97,8 @@ def diagnosed(result: Diagnosis) -> str:
         if result.assumed.network or result.assumed.guessed:
             return f"{_matches(result.assumed)} Then it is healthy: {healthy}"
         return f"Healthy: {healthy}"
-    what = f"{sentence(_reached(main))} ({where})."
+    hosts = f"{_fleet_said(result.fleet)} " if result.fleet and any(one.bad for one in result.fleet.hosts) else ""
+    what = f"{hosts}{sentence(_reached(main))} ({where})."
     more = len(result.findings) - 1
     also = f" {counted(more, 'more finding')}{said(either(shell=' with --all', python=''))}." if more else ""
     if not main.causes:
@@ -161,7 +162,8 @@ _MOST_HOSTS, _WIDEST_MATRIX = 5, 24
 
 
 def _fleet_said(fleet: Fleet) -> str:
-    return f"{'. '.join(map(sentence, fleet.said)) or f'{len(fleet.hosts)} hosts are alike'}."
+    """What names hosts; the rest stands below."""
+    return f"{'. '.join(fleet.said[: 1 + _MOST_NOTES]) or f'{len(fleet.hosts)} hosts are alike'}."
 
 
 def _fleet(fleet: Fleet) -> Iterator[Block]:
