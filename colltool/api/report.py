@@ -256,11 +256,12 @@ def _collective(page: Page, primitive: Primitive) -> ReportSection:
     ]  # fmt: skip
     if len(page.columns) > 1:
         counts = few(counts_of([one.fabric for one in page.columns], page.most), PANELS)
+        sizes = [format_size(one) for one in sorted({page.size, *map(v.size_of, COMPARED)})]
         compared = colltool.compare(
-            page.fabrics, primitive, ranks=counts, sizes=COMPARED, vary=page.vary, overrides=page.overrides,
+            page.fabrics, primitive, ranks=counts, sizes=sizes, vary=page.vary, overrides=page.overrides,
             library=page.library, readings=page.readings,
         )  # fmt: skip
-        line = page.side_by_side("compare", short, ranks=_listed(counts), size=_listed(COMPARED))
+        line = page.side_by_side("compare", short, ranks=_listed(counts), size=_listed(sizes))
         entries.append(ReportEntry("Side by side", compared, line))
     return ReportSection(short, primitive.spoken.capitalize(), tuple(entries))
 

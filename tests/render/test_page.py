@@ -100,11 +100,32 @@ def test_every_link_leads_somewhere_and_no_id_stands_twice(elements: list[Elemen
 
 def test_every_picture_has_words_a_table_and_its_command(elements: list[Element], page: str) -> None:
     pictures = [one for one in elements if one.tag == "svg" and one.attributes.get("role") == "img"]
-    assert len(pictures) == page.count("<figure") >= 10
+    assert len(pictures) == page.count("<figure") >= 10 + 1  # one beside the answer
     assert all(one.attributes.get("aria-label") or one.attributes.get("aria-labelledby") for one in pictures)
     for article in page.split("<article")[1:]:
-        assert "<table>" in article
+        assert ("<table>" in article) != ("<p>Healthy: " in article)
         assert "<pre><code>colltool " in article
+
+
+def test_the_answer_its_picture_cost_risk_and_date_come_before_what_folds(
+    elements: list[Element], page: str, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, appendix = page.split('<section id="appendix"')
+    for words in ("llama3-70b", "<h2>What it costs</h2>", "tokens/s", "<h2>What it risks</h2>", "Off by: all-reduce"):
+        assert words in first
+    assert first.count("<figure") == 1
+    assert not re.search("double-binary-tree|multi-rail-ring", re.sub(r"<svg.*?</svg>", "", first, flags=re.S))
+    assert "<article" not in first
+    assert appendix.count("<details") == len(report.sections)
+    assert all("details" in one.above for one in elements if one.tag == "article")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    assert ", 1970-01-02</p>" in report.to_html()
+
+
+def test_logs_of_a_healthy_machine_are_a_line(page: str) -> None:
+    (article,) = (one for one in page.split("<article")[1:] if "What benchmarks measured" in one)
+    assert "<p>Healthy: " in article
+    assert "<figure" not in article.split("</article>")[0]
 
 
 def test_headings_go_down_by_single_steps(elements: list[Element]) -> None:
@@ -159,6 +180,10 @@ def test_a_document_holds_every_result(report: Report) -> None:
 
     told = document(report)
     assert told["schema"] == "colltool.report/1"
+    assert told["decision"]["answer"] == told["verdict"][0]
+    assert [one["fabric"] for one in told["decision"]["cost"]] == list(report.titles)
+    assert told["decision"]["chart"] == "The step on each"
+    assert any("no source" in one or "measured on such machines" in one for one in told["decision"]["risks"])
     assert [one["section"] for one in told["sections"]] == [section.key for section in report.sections]
     for section, shown in zip(report.sections, told["sections"], strict=True):
         assert [one["result"]["schema"] for one in shown["exhibits"]] == [

@@ -1,15 +1,21 @@
-"""The HTML page of a report, from a jinja2 template with autoescape; tables and pictures come already escaped."""
+"""The HTML page of a report, from a jinja2 template with autoescape; tables and pictures come already escaped.
+
+Two pages decide: answer, picture, cost, risk, date. The exhibits are an appendix that folds.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
 from colltool.analysis.sweep import Sweep
 from colltool.base.errors import ColltoolError, printable
+from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
@@ -17,7 +23,9 @@ from colltool.render.drawing import fabric_svg
 from colltool.render.markup import bare
 from colltool.render.plot import Letters, need_matplotlib, page_svg
 from colltool.render.text import fitting
-from colltool.render.views.report import headlines, report_title
+from colltool.render.views.doctor import diagnosed
+from colltool.render.views.report import report_title
+from colltool.render.views.report_decision import answers, chart_of, cost_table, risks, unpriced
 from colltool.render.views.sweep import changes
 
 if TYPE_CHECKING:
@@ -51,12 +59,32 @@ def report_page(report: Report) -> str:
     style = _markup((folder / "page.css").read_text(encoding="utf-8"))
     letters = Letters()
     parts = [{"key": part.key, "title": part.title, "exhibits": list(_exhibits(part, letters))} for part in report.sections]
-    fabric = report.fabrics[0]
+    fabric, decision = report.fabrics[0], _decision(report, letters)
+    names = dict.fromkeys(one.name for one in report.fabrics)
     return environment.get_template("page.html.jinja").render(
-        title=report_title(report), name=fabric.name, description=described(fabric), style=style,
+        title=report_title(report), names=names, description=described(fabric), style=style,
         sets=[f"{key}={value}" for key, value in report.overrides],
-        letters=_markup(letters.svg), sections=parts, version=__version__, headlines=list(headlines(report)),
+        letters=_markup(letters.svg), sections=parts, version=__version__, decision=decision, date=_today(),
     )  # fmt: skip
+
+
+def _decision(report: Report, letters: Letters) -> dict[str, Any]:
+    chart, (first, *others) = chart_of(report), list(answers(report)) or [""]
+    return {
+        "answer": first,
+        "others": others,
+        "chart": chart and {"title": chart.title, "picture": _markup(_picture(chart, "decision", letters))},
+        "cost": _markup(bare([fitting(cost_table(report), WIDTH)[0]])),
+        "unpriced": unpriced(report),
+        "risks": list(risks(report)),
+    }
+
+
+def _today() -> str:
+    """The date in UTC, of SOURCE_DATE_EPOCH where that is set, as for reproducible builds."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    when = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
+    return when.date().isoformat()
 
 
 def _markup(text: str) -> Any:
@@ -69,6 +97,9 @@ def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, An
     # "plotted" is the view for the --plot option of the exhibit's command, None if it has no picture or several commands
     for at, one in enumerate(section.exhibits, 1):
         key = f"{section.key}-{at}"
+        if isinstance(one.result, Diagnosis) and one.result.ok:  # nothing to look into
+            yield {"key": key, "title": one.title, "healthy": diagnosed(one.result), "commands": one.commands, "plotted": None}
+            continue
         parts: list[Block] = []
         dropped: dict[str, None] = {}
         for part in _on_page(one.result):
@@ -83,6 +114,7 @@ def _exhibits(section: ReportSection, letters: Letters) -> Iterator[dict[str, An
         yield {
             "key": key,
             "title": one.title,
+            "healthy": "",
             "picture": _markup(picture),
             "tall": sides is not None and float(sides[2]) > _TALL * float(sides[1]),
             "tables": _markup(bare(parts)),

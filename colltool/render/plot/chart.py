@@ -56,6 +56,8 @@ STYLE: dict[Any, Any] = {
 NAMES_WIDE = 0.24  # share of the width for the names of rows
 GREY = "#b3b3b3"  # baselines and overheads
 ACROSS = "////"
+PAGED = 9.4
+"""Inches of a picture on a page: its text is then as large as the page's on a screen of 1280 pixels."""
 _MARK = 1.6  # line width in points
 _SLANTED = 0.3  # inches from one slanted label to the next
 _MOST_LINES = 12  # of a name or a title
@@ -171,9 +173,9 @@ class Chart(NamedTuple):
 
 
 def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
-    """Draw on an empty figure; a paged one is narrower, so that its text comes out larger on the page."""
+    """Draw on an empty figure; a paged one is as wide as the page."""
     columns, panels = chart.columns, chart.panels
-    width = chart.inches or (5.2 if paged else 6.8 if columns == 1 else 4.4 * columns)
+    width = chart.inches or (PAGED if paged else 6.8 if columns == 1 else 4.4 * columns)
     tall = [max(panel.inches for panel in panels[at : at + columns]) for at in range(0, len(panels), columns)]
     grid = figure.add_gridspec(len(tall), columns, height_ratios=tall)
     for at, panel in enumerate(panels):

@@ -17,6 +17,7 @@ from colltool.base.formatting import format_rate, format_time, percent, size_tex
 from colltool.render.plot.chart import (
     COLOURS,
     INK,
+    PAGED,
     PAPER,
     Chart,
     Key,
@@ -71,7 +72,7 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     tables = list(pivot_tables(result, pivot))
     most, columns, fewer = _room(len(tables), paged)
     across = len(axis_values(result, pivot.cols)) * columns
-    width = 5.2 if paged else min(16.0, max(6.8, 0.42 * across + 2))
+    width = PAGED if paged else min(16.0, max(6.8, 0.42 * across + 2))
     lettered = (width - 1.2) / across > _LETTER_WIDE
     height = min(8.0, max(0.8, 0.3 * len(axis_values(result, pivot.rows)))) + 0.9
     panels = tuple(

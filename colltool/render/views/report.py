@@ -1,38 +1,26 @@
-"""``report``: its title, the conclusions and commands of its exhibits; and the provenance of a fabric's numbers."""
+"""``report``: its title, the answers and commands of its exhibits; and the provenance of a fabric's numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from colltool.analysis.compare import Comparison
-from colltool.analysis.jobs import Plans
 from colltool.analysis.report import Assumptions, Report
 from colltool.base.errors import either, said
 from colltool.base.formatting import (
     format_bit_energy,
     format_bytes,
     format_length,
-    format_rate,
-    format_time,
     title_size,
     whole_bytes,
 )
 from colltool.base.primitives import Primitive
-from colltool.diagnosis.results import Diagnosis
-from colltool.estimate.results import Breakdown
 from colltool.fabric.library import Efficiency
 from colltool.render.blocks import Block, Headline, Lines, Table, label
 from colltool.render.dispatch import Document, View, document, listed, set_field, summary
-from colltool.render.views.compare import verdict as compared
-from colltool.render.views.doctor import diagnosed
 from colltool.render.views.fabric_parts import reached_text
-from colltool.render.views.plan import answer as planned
-from colltool.render.views.plan_compare import verdict as planned_on
+from colltool.render.views.report_decision import answers, chart_of, cost_table, risks, unpriced
 from colltool.render.views.sensitivity import quantity
-from colltool.render.views.trace import traced
-from colltool.traces.results import TraceComparison
-from colltool.training.plan import Plan
 
 _MOST_LINES = 12
 _SHOWN: dict[str, Callable[[float], str]] = {
@@ -50,34 +38,11 @@ def report_title(result: Report) -> str:
     return f"{own}{against}, looked at closely on {result.ranks} ranks at {title_size(result.bytes)}"
 
 
-def headlines(result: Report) -> Iterator[str]:
-    """The conclusions in a sentence or two each, those of a job first."""
-    for section in sorted(result.sections, key=lambda one: one.key != "job"):
-        for one in section.exhibits:
-            yield from _HEADLINES.get(type(one.result), lambda _: ())(one.result)
-
-
-def _closely(result: Breakdown) -> Iterator[str]:
-    price, row = result.price, result.price.best
-    asked = f"{price.primitive.spoken} of {title_size(float(price.bytes))} on {price.group.spoken}"
-    rate = format_rate(float(row.busbw_Bps))
-    yield f"{asked} takes {format_time(float(row.total_s))}, {rate} busbw, by {row.title}, bound by {row.bound}"
-
-
-_HEADLINES: dict[type, Callable[[Any], Iterable[str]]] = {
-    Breakdown: _closely,
-    Comparison: compared,
-    Plan: lambda result: (planned(result),),
-    Plans: lambda result: (f"{result.plans[0].job.name}, {line}" for line in planned_on(result)),
-    Diagnosis: lambda result: (f"benchmarks: {diagnosed(result)}",),
-    TraceComparison: lambda result: (f"the job that was traced: {traced(result)}",),
-}
-
-
 def _blocks(result: Report) -> list[Block]:
-    first, *others = (*headlines(result), report_title(result))
+    first, *others = (*answers(result), report_title(result))
     written = said(either(shell="-o report.html", python="to_html()"))
     out: list[Block] = [Headline(first), *listed("in short", others, first=_MOST_LINES)]
+    out += [cost_table(result), *listed("prices", filter(None, [unpriced(result)])), *listed("what it risks", risks(result))]
     out.append(Lines(f"its pictures and tables on one page: {written}", ()))
     for section in result.sections:
         lines = [line for one in section.exhibits for line in (f"{one.title}:", *(f"  {command}" for command in one.commands))]
@@ -108,15 +73,21 @@ def _document(result: Report) -> Document:
         sections.append({"section": section.key, "title": section.title, "exhibits": exhibits})
     fabrics = [{"fabric": one.name} | set_field(one.overrides) for one in result.fabrics]
     asked = {"fabrics": fabrics, "ranks": result.ranks, "bytes": whole_bytes(result.bytes)}
-    return asked | {"verdict": list(headlines(result)), "sections": sections}
+    return asked | {"verdict": list(answers(result)), "decision": _decision(result), "sections": sections}
+
+
+def _decision(result: Report) -> Document:
+    chart, costs = chart_of(result), cost_table(result)
+    rows = [{one.key: one.value(row) for one in costs.columns} for row in costs.records]
+    return {"answer": next(answers(result), ""), "chart": chart and chart.title, "cost": rows, "risks": list(risks(result))}
 
 
 def _summary(result: Report) -> str:
-    return "\n".join((report_title(result), *headlines(result)))
+    return "\n".join((report_title(result), *answers(result)))
 
 
 def _page(result: Report) -> str:
-    from colltool.render.page import report_page  # it has the title and headlines of this module
+    from colltool.render.page import report_page  # it has the title of this module
 
     return report_page(result)
 
