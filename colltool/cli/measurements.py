@@ -142,7 +142,7 @@ def trace(
 def doctor(
     logs: Annotated[
         list[str],
-        o.option("logs", "nccl-tests, rccl-tests (text or -J), OSU micro-benchmarks, CSV, or PyTorch profiler traces."),
+        o.option("logs", "nccl-tests, rccl-tests, OSU, IMB, perftest, nccom-test, NCCL_DEBUG lines, Inspector, CSV, or profiler traces."),
         o.READ,
     ],
     fabric: FabricChoice = NO_FABRIC,
@@ -162,6 +162,7 @@ def doctor(
     Examples:
       colltool doctor all_reduce.log
       colltool doctor node*.log --expect 95% --format json
+      colltool doctor pairs/*.log --plot pairs.png
       colltool doctor all.log --collective ar
       colltool doctor osu_allreduce.txt -f my-cluster.yaml -n 64
       colltool doctor trace/rank*.json.gz

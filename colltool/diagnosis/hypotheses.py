@@ -52,6 +52,7 @@ _PROTOCOL = "env | grep NCCL_PROTO; /etc/nccl.conf"
 _RAILS = "'NET/IB' lines of NCCL_DEBUG=INFO list the NICs in use; NCCL_IB_HCA; ibstat"
 _NETWORK = "ibstat | grep Rate; ib_write_bw between two hosts; counters of the switches; 'GDRDMA' with NCCL_DEBUG=INFO"
 _SOCKETS = "'Using network Socket' and 'via NET/Socket' with NCCL_DEBUG=INFO; NCCL_IB_DISABLE; ibv_devinfo; the network plugin"
+_COPIES = "each byte sent is copied twice through host memory (140 GB: 280 GB of copies)"
 _GPUDIRECT = (
     "'GDRDMA' behind 'via NET/IB' with NCCL_DEBUG=INFO; lsmod | grep -E 'nvidia_peermem|nv_peer_mem'; NCCL_NET_GDR_LEVEL; "
     "lspci -vvv | grep ACSCtl (SrcValid- on every bridge); iommu in /proc/cmdline"
@@ -321,7 +322,7 @@ def _between_hosts(base: Scenario, host: HostFacts, outer_at: Callable[[float], 
     )
     yield of_network(
         "gpudirect",
-        lambda share: f"no GPUDirect RDMA: NICs go through host memory, {whole_percent(share)} of {network}'s rate is left",
+        lambda share: f"no GPUDirect RDMA: {whole_percent(share)} of {network}'s rate is left; {_COPIES}",
         free=True,
         most=NO_GPUDIRECT,
         handicap=RARER,

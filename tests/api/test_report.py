@@ -122,16 +122,16 @@ def test_fabrics_of_other_sizes_meet_at_what_fills_both() -> None:
 
 
 def test_a_page_of_as_many_fabrics_as_it_holds_is_small() -> None:
-    """Under 2 MB with all seven primitives: one of them and the job; each further one adds 180 kB."""
+    """Under 2 MB with all seven primitives: one of them and the job; each further one adds 200 kB."""
     six = "ib.bandwidth=25GB/s,40GB/s,50GB/s,80GB/s,100GB/s,200GB/s"
     report = colltool.report("dgx-h100", vary=six, ranks=64, job="llama3-70b", primitives="ar")
-    assert len(report.to_html().encode()) < 600_000
+    assert len(report.to_html().encode()) < 640_000
 
 
 def test_the_head_says_what_follows(report: Report) -> None:
     text = report.summary()
     assert text.startswith("dgx-h100 with oversubscription=1 against oversubscription=4, looked at closely on 64 ranks at 64MB\n")
-    for words in ("all-reduce of 64MB on 64 ranks", "oversubscription=4, all-to-all on 64 ranks: ", "llama3-70b", "benchmarks: "):
+    for words in ("all-reduce of 64MB on 64 ranks", "all-to-all of 64MB on 64 ranks takes", "llama3-70b", "benchmarks: "):
         assert words in text
 
 

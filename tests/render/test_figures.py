@@ -208,7 +208,7 @@ class TestNumbers:
         assert letters == ["ABCDEFGH"[names.index(cell.algorithm)] for cell in order]
 
     def test_a_map_too_fine_for_a_letter_in_each_cell_has_one_in_each_run(self) -> None:
-        result = colltool.sweep("dgx-h100", "ar", ranks=[8, 64], sizes=[2**power for power in range(10, 34)])
+        result = colltool.sweep("dgx-h100", "ar", ranks=[8, 64], sizes=[round(2 ** (power / 4)) for power in range(40, 136)])
         with drawn(result, "map", paged=True) as figure:
             found = [one.get_text() for one in figure.axes[0].texts]
         winners = [[cell.algorithm for cell in result.cells if cell.at[1] == ranks] for ranks in (8, 64)]
