@@ -142,7 +142,7 @@ def trace(
 def doctor(
     logs: Annotated[
         list[str],
-        o.option("logs", "nccl-tests, rccl-tests, OSU, IMB, perftest, nccom-test, NCCL_DEBUG lines, Inspector, CSV, or profiler traces."),
+        o.option("logs", "nccl-tests, rccl-tests, OSU, IMB, perftest, nccom-test, NCCL_DEBUG, Inspector, CSV, profiler traces."),
         o.READ,
     ],
     fabric: FabricChoice = NO_FABRIC,
