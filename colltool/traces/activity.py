@@ -89,9 +89,7 @@ def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActiv
     )
 
 
-def _union(
-    launched: Iterable[LaunchedKernel], busy: dict[int, tuple[array[float], array[float]]]
-) -> dict[int, BusyIntervals]:
+def _union(launched: Iterable[LaunchedKernel], busy: dict[int, tuple[array[float], array[float]]]) -> dict[int, BusyIntervals]:
     """By device."""
     times: dict[int, tuple[array[float], array[float]]] = defaultdict(lambda: (array("d"), array("d")))
     for device, (starts, ends) in busy.items():

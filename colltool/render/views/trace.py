@@ -264,8 +264,12 @@ def _trace_document(result: TraceComparison) -> Document:
         | {"world": result.world, "device": result.device or None, "nccl": result.nccl or None}
         | fields(result, "steps window_s share exposed overlap of_expected")
         | {"ranks": [one._asdict() | {"overlap": one.overlap} for one in result.activity]}
-        | {"waits": {"ranks": [one._asdict() for one in result.waits.ranks], "collectives": [
-            one._asdict() for one in result.waits.collectives]}}
+        | {
+            "waits": {
+                "ranks": [one._asdict() for one in result.waits.ranks],
+                "collectives": [one._asdict() for one in result.waits.collectives],
+            }
+        }
         | {"unpriced": [one._asdict() for one in result.unpriced]}
         | ({"against": [one._asdict() for one in compared_totals(result)]} if result.against else {})
         | {"verdict": trace_verdict(result), "blame": list(_blame(result)), **fields(result, "wires")}
