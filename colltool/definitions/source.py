@@ -282,6 +282,8 @@ class _Builder:
         mark: Any = error.problem_mark or error.context_mark
         place = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
         problem = printable(" ".join(filter(None, (error.problem, error.context))))
+        if "maximum nesting depth" in problem:  # libyaml from 0.2.6 on has a limit of its own, and meets it before we are asked
+            return self.error(place, *_TOO_DEEP)
         line = text.split("\n")[place.line - 1 : place.line]
         fix = next((hint for part, hint in _HINTS if part in problem), "")
         if line and "\t" in line[0][: place.column]:
