@@ -10,6 +10,7 @@ _HOMES = {
     "api.prices": ("breakdown", "crossover", "diff", "explain", "ladder", "price", "price_list"),
     "api.comparisons": ("compare", "compare_sensitivity", "sensitivity", "sweep"),
     "api.jobs": ("compare_plans", "load_job", "plan", "plan_sensitivity", "search_layouts"),
+    "api.kernels": ("diff_libraries", "list_libraries", "show_library"),
     "api.measurements": ("calibrate", "doctor", "trace", "validate"),
     "api.networks": ("contention", "draw_fabric", "size_fabric", "verify"),
     "api.report": ("report",),
@@ -20,9 +21,9 @@ _HOMES = {
 }
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "compare_sensitivity",
-    "contention", "crossover", "diff", "doctor", "draw_fabric", "explain", "ladder", "list_fabrics", "load_fabric",
-    "load_job", "plan", "plan_sensitivity", "price", "price_list", "readings", "report", "search_layouts", "sensitivity",
-    "size_fabric", "sweep", "trace", "validate", "verify",
+    "contention", "crossover", "diff", "diff_libraries", "doctor", "draw_fabric", "explain", "ladder", "list_fabrics",
+    "list_libraries", "load_fabric", "load_job", "plan", "plan_sensitivity", "price", "price_list", "readings", "report",
+    "search_layouts", "sensitivity", "show_library", "size_fabric", "sweep", "trace", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from colltool.api.comparisons import compare, compare_sensitivity, sensitivity, sweep
     from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
+    from colltool.api.kernels import diff_libraries, list_libraries, show_library
     from colltool.api.measurements import calibrate, doctor, trace, validate
     from colltool.api.networks import contention, draw_fabric, size_fabric, verify
     from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from colltool.api import values as v
 from colltool.api.arguments import Options, with_options
+from colltool.api.kernels import NO_TOKENS, ExpertCall, asked_of, crossover_by, own_version, price_by
 from colltool.api.values import AnyFabric, AnyPath, Question, Sizes
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import AR, Primitive
@@ -27,17 +28,25 @@ def price(
     fabric: AnyFabric,
     primitive: Primitive | str,
     *,
-    size: Sizes,
+    size: Sizes | None = None,
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
     slow_rank: float | None = None,
+    library_file: AnyPath | None = None,
+    tokens: int | None = None,
+    top_k: int | None = None,
+    hidden: int | None = None,
+    experts: int | None = None,
+    dtype: str | None = None,
+    groups: int | None = None,
+    skew: float | None = None,
     **options: Unpack[Options],
 ) -> Price:
-    """Price every algorithm that can run, fastest first.
+    """Price every algorithm that can run, fastest first; with an engine's library its kernels.
 
     Args:
         fabric: a fabric, or a path or shipped name to load.
-        primitive: by short or long name.
+        primitive: by short or long name; ``"dispatch"`` or ``"combine"`` of experts, which take ``tokens`` in place of a size.
         size: bytes per rank, as in nccl-tests: ``"16MB"``, a number, or a one-dimensional array or sequence of them, which one
             call prices as a whole: rows then hold arrays of its shape, in registry order.
         ranks: N; default: all of the fabric, or of what the stride leaves of it.
@@ -49,11 +58,18 @@ def price(
         alone: those groups are idle.
         shape: of the slice on a torus or mesh, ``"4x4x4"`` or ``(4, 4, 4)``; default: as near a cube as fits.
         library: rank what this one implements: ``"nccl"``, ``"rccl"``, ``"mpi"``, ``"xla"``, ``"mscclpp"``, ``"all"``; default:
-            the fabric's own. NCCL's own pick for each size is :attr:`Price.library`.
+            the fabric's own. NCCL's own pick for each size is :attr:`Price.library`. ``"nccl@2.31"``: a version of it;
+            ``"vllm@0.24.0"`` and others that :func:`list_libraries` names: their kernels, as measured.
+        library_file: a library file of your own in its place.
+        tokens, top_k, hidden, experts: of dispatch and combine: tokens a rank, experts of a token, their width, and how many.
+        dtype: of what is sent; default: fp8 out, bf16 back.
+        groups: nodes that routing limits a token to.
+        skew: bytes of the hottest rank over the mean.
         readings: of the model; single ones, such as ``ideal=True``, go by their names (:class:`colltool.Readings`).
 
     Returns:
-        A :class:`colltool.estimate.results.Price`; seconds, bytes, bytes/s. ``leads_on_one_port`` names what leads with
+        A :class:`colltool.estimate.results.Price`, by kernels a
+        :class:`colltool.kernels.results.KernelPrice`; seconds, bytes, bytes/s. ``leads_on_one_port`` names what leads with
         ``ports="one"`` where that is another schedule; for an array of sizes a tuple of such names.
 
     Raises:
@@ -61,6 +77,13 @@ def price(
     """
     from colltool.estimate.price import price as run
 
+    library_file, options = own_version(library_file, options)
+    call = ExpertCall(tokens=tokens, top_k=top_k, hidden=hidden, experts=experts, dtype=dtype, groups=groups, skew=skew)
+    if (kernels := asked_of(primitive, options.get("library"), library_file, call, slow_rank)) is not None:
+        sizes = [] if size is None else [size]
+        return cast("Price", price_by(fabric, kernels, sizes, ranks, call, options).prices[0])
+    if size is None:
+        raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '16MB')}")
     on = v.question(fabric, primitive, ranks, options)
     only = v.names_of(algorithms)
     priced = run(on.fabric, on.primitive, v.sizes_of(size), on.group, on.readings, only)
@@ -76,11 +99,23 @@ def price_list(
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
     slow_rank: float | None = None,
+    library_file: AnyPath | None = None,
+    tokens: int | None = None,
+    top_k: int | None = None,
+    hidden: int | None = None,
+    experts: int | None = None,
+    dtype: str | None = None,
+    groups: int | None = None,
+    skew: float | None = None,
     **options: Unpack[Options],
 ) -> PriceList:
     """One price per size; without sizes the winner and runner-up from 1 KB to 1 GB. Otherwise as :func:`price`."""
     from colltool.estimate.price import price_list as run
 
+    library_file, options = own_version(library_file, options)
+    call = ExpertCall(tokens=tokens, top_k=top_k, hidden=hidden, experts=experts, dtype=dtype, groups=groups, skew=skew)
+    if (kernels := asked_of(primitive, options.get("library"), library_file, call, slow_rank)) is not None:
+        return cast("PriceList", price_by(fabric, kernels, sizes, ranks, call, options))
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
         raise v.wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
     with called("python", size="sizes"):
@@ -148,14 +183,20 @@ def crossover(
     *,
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
+    library_file: AnyPath | None = None,
     **options: Unpack[Options],
 ) -> Crossover:
     """Every size, in bytes, at which the faster of two algorithms changes, and who wins at which size.
 
-    The first of ``algorithms`` is compared with each of the others, by default the usual ones; all else as :func:`price`.
+    The first of ``algorithms`` is compared with each of the others, by default the usual ones; all else as :func:`price`. With an
+    engine's library: where its kernels cross, beside its own thresholds (:class:`colltool.kernels.results.KernelCrossover`).
     """
     from colltool.estimate.crossover import crossover as run
 
+    library_file, options = own_version(library_file, options)
+    kernels = asked_of(primitive, options.get("library"), library_file, NO_TOKENS)
+    if kernels is not None and kernels[1] is not None:
+        return cast("Crossover", crossover_by(fabric, kernels[0], kernels[1], ranks, options))
     on = v.question(fabric, primitive, ranks, options)
     found = run(on.fabric, on.primitive, on.group, on.readings, v.names_of(algorithms))
     if on.fabric.library_name == "nccl":

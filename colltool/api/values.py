@@ -241,11 +241,18 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     from colltool.algorithms.libraries import LibraryName
 
     known: tuple[LibraryName, ...] = get_args(LibraryName)
-    name = text_of(library, "library", "nccl").lower()
+    name, at, version = text_of(library, "library", "nccl").lower().partition("@")
     if name not in known:
-        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
+        from colltool.kernels.files import is_library
+
+        if is_library(name):
+            fix = f"{name}'s kernels are for price, crossover and serve; here: {', '.join(known)}"
+            raise ColltoolError(f"{clipped(name)} is a library of kernels, not of algorithms", argument="library", fix=fix)
+        fix = f"{nearest(name, list(known))} known: {', '.join(known)}, and those of colltool library list".strip()
         raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
-    return fabric.under(name)
+    if at and name != "nccl":
+        raise ColltoolError(f"{name} has no versions here", argument="library", fix=f"write {given('library', name)}")
+    return fabric.under(name, version)
 
 
 class Parsed(NamedTuple):

@@ -68,6 +68,7 @@ COMMANDS = {
     "export": ("networks", "Your answer as NCCL's tuner file, or as input of ASTRA-sim."),
     "fabric": ("files", "shipped fabrics; start, show, draw, check, size your own"),
     "job": ("files", "shipped jobs; show, check and describe job files"),
+    "library": ("libraries", "engines' kernels; list, show, check, start your own"),
     "guide": ("files", "The manual: the model, your own fabric, logs, exports, CI."),
 }
 """Each with the module that it stands in, and its line of help."""

@@ -74,6 +74,7 @@ Size = Annotated[str, option("size")]
 Sizes = Annotated[str | None, option("sizes")]
 Algorithms = Annotated[str | None, option("algorithms")]
 Library = Annotated[str | None, option("library")]
+LibraryFile = Annotated[str | None, option("library_file"), READ]
 SlowRank = Annotated[float | None, option("slow_rank")]
 Rtol = Annotated[float | None, option("rtol")]
 Logs = Annotated[list[str], option("logs"), READ]
@@ -84,6 +85,18 @@ InPlace = Annotated[bool, option("in_place")]
 JobFile = Annotated[str, option("job", flags="", metavar=""), READ]
 JobSet = Annotated[Several, option("job_overrides")]
 Output = Annotated[Path | None, option("output"), WRITTEN]
+
+
+class ExpertChoice(NamedTuple):
+    """``--tokens`` and the like: a call of dispatch or combine."""
+
+    tokens: int | None = None
+    top_k: int | None = None
+    hidden: int | None = None
+    experts: int | None = None
+    dtype: str | None = None
+    groups: int | None = None
+    skew: float | None = None
 
 
 class FabricChoice(NamedTuple):
@@ -121,7 +134,7 @@ class GroupChoice(NamedTuple):
     shape: tuple[int, ...] | None = None
 
 
-NO_FABRIC, EVERYBODY = FabricChoice(), GroupChoice()
+NO_FABRIC, EVERYBODY, NO_TOKENS = FabricChoice(), GroupChoice(), ExpertChoice()
 
 
 class Out(NamedTuple):
@@ -188,6 +201,9 @@ def expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     elif kind is GroupChoice:
         ranks = Annotated[int | None, option("ranks")]
         parts = {"ranks": (ranks, None), "stride": (Stride, 1), "alone": (Alone, False), "shape": (Shape, None)}
+    elif kind is ExpertChoice:
+        texts = {"dtype": str | None, "skew": float | None}
+        parts = {name: (Annotated[texts.get(name, int | None), option(name)], None) for name in ExpertChoice._fields}
     elif kind is Out:
         parts, form = {}, option("form")
         for one in beside:
@@ -228,6 +244,8 @@ def taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: d
         return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()))
     if kind is GroupChoice:
         return GroupChoice(**own)
+    if kind is ExpertChoice:
+        return ExpertChoice(**own)
     if kind is Out:
         check_plot(own.get("plot"))
         return Out(path=to_file(own.pop("output")), **own)

@@ -10,13 +10,15 @@ from colltool.base.errors import ColltoolError, called, given
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import command, failed
-from colltool.cli.options import EVERYBODY, NO_FABRIC, FabricChoice, GroupChoice, Out, Plots, Without
+from colltool.cli.options import EVERYBODY, NO_FABRIC, NO_TOKENS, ExpertChoice, FabricChoice, GroupChoice, Out, Plots, Without
 from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
     from colltool.analysis.diff import Diff
+    from colltool.analysis.library_diff import LibraryDiff
 
 DEFAULT_RTOL = 1e-6
+LIBRARY_PAIR = "In place of files: two libraries, or two versions of one, on the fabric."
 
 
 @command()
@@ -28,14 +30,17 @@ def price(
     algorithm: o.Algorithms = None,
     top: Annotated[int | None, o.option("top")] = None,
     library: o.Library = None,
+    library_file: o.LibraryFile = None,
     slow_rank: o.SlowRank = None,
+    experts: ExpertChoice = NO_TOKENS,
     *,
     out: Out,
     readings: Readings,
 ) -> None:
     """Price every algorithm that can run, fastest first, and say why the others cannot.
 
-    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB.
+    Without a size: the winner and the runner-up at six sizes from 1 KB to 1 GB. With an engine as library: its kernels, the one
+    that it takes first. PRIM dispatch and combine: experts, by the tokens of a rank.
 
     Examples:
       colltool price ar -f nvl72 -M 16MB
@@ -46,13 +51,15 @@ def price(
       colltool price ar -f dgx-h100 -n 64 --library nccl
       colltool price ar -f dgx-h100 -n 64 -M 64MB --slow-rank 0.8
       colltool price ag -f my-cluster.yaml
+      colltool price ar -f hgx-h200 -n 4 -M 64KB --library vllm@0.24.0
+      colltool price dispatch -f dgx-h100 -n 64 --library deepep@1 --tokens 128 --top-k 8 --hidden 7168 --experts 256
     """
     for argument, value in (("top", top), ("slow_rank", slow_rank)):
         if value is not None and size is None:
             raise ColltoolError("needs a size", argument=argument, fix=f"add a size: {given('size', '16MB')}")
     listed = colltool.price_list(
         fabric.load(), primitive, sizes=values.parts(size, "sizes"), algorithms=values.names(algorithm), library=library,
-        slow_rank=slow_rank, readings=readings, **group._asdict(),
+        library_file=library_file, slow_rank=slow_rank, readings=readings, **experts._asdict(), **group._asdict(),
     )  # fmt: skip
     out.emit(listed if top is None else listed.top(top))
 
@@ -67,6 +74,7 @@ def crossover(
         o.option("algorithms", "The first against each other one, comma-separated. [default: ring against the trees]"),
     ] = None,
     library: o.Library = None,
+    library_file: o.LibraryFile = None,
     *,
     out: Annotated[Out, Plots()],
     readings: Readings,
@@ -80,10 +88,11 @@ def crossover(
       colltool crossover ar -f nvl72 -n 72
       colltool crossover ar -f dgx-h100 -n 64 --algorithm hierarchical:ring/ring,multi-rail-ring
       colltool crossover a2a -f nvl72 -n 72 --algorithm pairwise,bruck --format json
+      colltool crossover ar -f hgx-h200 -n 8 --library vllm@0.24.0
     """
     names = values.names(algorithm)
-    asked = group._asdict()
-    out.emit(colltool.crossover(fabric.load(), primitive, algorithms=names, library=library, readings=readings, **asked))
+    asked: dict[str, Any] = {"library": library, "library_file": library_file, "readings": readings, **group._asdict()}
+    out.emit(colltool.crossover(fabric.load(), primitive, algorithms=names, **asked))
 
 
 @command()
@@ -177,20 +186,41 @@ def ladder(
 
 @command()
 def diff(
-    old: Annotated[Path, o.option("old"), o.READ],
-    new: Annotated[Path, o.option("new"), o.READ],
+    old: Annotated[Path | None, o.option("old"), o.READ] = None,
+    new: Annotated[Path | None, o.option("new"), o.READ] = None,
     rtol: o.Rtol = None,
+    library: Annotated[tuple[str, str] | None, o.option("library", LIBRARY_PAIR, metavar="OLD NEW")] = None,
+    fabric: FabricChoice = NO_FABRIC,
+    ranks: Annotated[int | None, o.option("ranks", "With --library: ranks of kernels' groups. [default: 8]")] = None,
     *,
     out: Out,
 ) -> None:
     """What moved between two JSON outputs of the same command; exit 1 if anything did.
 
-    Rows are matched by what they are, not by where they stand.
+    Rows are matched by what they are, not by where they stand. With --library: where two libraries take different kernels on a
+    fabric.
 
     Examples:
       colltool diff old.json new.json
       colltool diff old.json new.json --rtol 0.01 --format markdown
+      colltool diff --library nccl@2.30 nccl@2.31 -f dgx-h100
     """
+    if library is not None:
+        if old is not None or rtol is not None:
+            what = "compares two libraries, not two files"
+            raise ColltoolError(what, argument="library", fix=f"leave the files and {given('rtol')} out")
+        if not fabric.names:
+            raise ColltoolError("libraries are compared on a fabric", argument="fabric", fix=f"add {given('fabric', 'dgx-h100')}")
+        _finish(colltool.diff_libraries(fabric.load(), *library, ranks=ranks), out)
+        return
+    if old is None or new is None:
+        fix = (
+            f"a JSON output of colltool, or two libraries: {given('library', 'nccl@2.30')} nccl@2.31; colltool diff -h shows both"
+        )
+        raise ColltoolError(f"{'OLD' if old is None else 'NEW'} is missing", fix=fix)
+    if fabric.names or ranks is not None:
+        what = "files are compared as they are"
+        raise ColltoolError(what, argument="fabric", fix=f"leave it out, or add {given('library', 'nccl@2.30')} nccl@2.31")
     from colltool.analysis.diff import read_document
 
     with called("shell", old=str(old), new=str(new)):
@@ -198,7 +228,7 @@ def diff(
     _finish(found, out)
 
 
-def _finish(result: Diff, out: Out) -> None:
+def _finish(result: Diff | LibraryDiff, out: Out) -> None:
     out.emit(result)
     if result.moved:
         failed()

@@ -318,17 +318,24 @@ class Fabric(Part):
         facts = self.library_facts
         return facts.reached if facts and facts.name != "all" else ()
 
-    def under(self, library: LibraryName) -> Fabric:
-        """The fabric with another library, keeping what its own says of the hardware, not what was measured of that library."""
+    def under(self, library: LibraryName, version: str = "") -> Fabric:
+        """The fabric with another library, keeping what its own says of the hardware, not what was measured of that library.
+
+        ``version``: of its cost model; what was measured stays, as versions of one library share their kernels.
+        """
         own = self.library_facts
         if library == self.library_name:
-            return self
+            return self if own is None or not version or own.version == version else self._of_version(version)
         if library not in self._under:
             other = {"name": library, "version": None, "reached": ()}
             facts = own.model_copy(update=other) if own else LibraryFacts(name=library)
             kept = self.on_datasheet() if own and own.name != "all" else self
             self._under[library] = kept.model_copy(update={"library": facts})
-        return self._under[library]
+        return self._under[library]._of_version(version) if version else self._under[library]
+
+    def _of_version(self, version: str) -> Fabric:
+        facts = (self.library_facts or LibraryFacts(name=self.library_name)).model_copy(update={"version": version})
+        return self.model_copy(update={"library": facts})
 
     def with_posting(self) -> Fabric:
         """What a further message costs hosts that run MPI, on tiers that do not say."""

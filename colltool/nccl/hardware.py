@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from colltool.algorithms.libraries import FROM_HOPPER
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, clipped
 from colltool.base.primitives import Primitive
 
 Gpu = Literal["volta", "ampere", "hopper", "blackwell"]
@@ -83,6 +83,7 @@ class Constants:
     size_correction: Mapping[str, Any]
     search: Mapping[Gpu, ChannelSearch]
     channels: Mapping[str, Any]
+    rule: Mapping[str, Any]
 
     def base_us(self, algorithm: str, protocol: str) -> float:
         return self.base_latency_us.get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
@@ -92,10 +93,17 @@ class Constants:
         return self.hop_latency_us[wires].get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
 
 
+_OWN: dict[str, dict[str, Any]] = {}
+"""Versions that a file of the user's describes, as it says them."""
+
+
 @cache
+def _shipped() -> list[str]:
+    return [match[1] for file in _FOLDER.iterdir() if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))]
+
+
 def versions() -> list[str]:
-    found = [match[1] for file in _FOLDER.iterdir() if (match := re.fullmatch(r"nccl-(\d+\.\d+)\.toml", file.name))]
-    return sorted(found, key=lambda version: tuple(map(int, version.split("."))))
+    return sorted({*_shipped(), *_OWN}, key=lambda version: tuple(map(int, version.split("."))))
 
 
 def constants(version: str = "") -> Constants:
@@ -103,8 +111,63 @@ def constants(version: str = "") -> Constants:
     known, wanted = versions(), version or UNVERSIONED
     if wanted not in known:
         what = f"there is no data of NCCL {wanted}'s cost model"
-        raise ColltoolError(what, where="library.version", fix=f"there is for: {', '.join(known)}")
+        own = nearest_version(wanted)
+        fix = f"the nearest is {own}; there is for: {', '.join(known)}"
+        raise ColltoolError(what, where="library.version", fix=fix)
     return _read(wanted)
+
+
+def nearest_version(wanted: str) -> str:
+    """The newest known one that is not newer, else the oldest."""
+    parts = tuple(int(one) for one in re.findall(r"\d+", wanted)[:2])
+    older = [one for one in versions() if tuple(map(int, one.split("."))) <= parts]
+    return older[-1] if older else versions()[0]
+
+
+def take_version(data: Mapping[str, Any], name: str) -> str:
+    """Take a version from a file of the user's; the name that it has from now on.
+
+    Raises:
+        ColltoolError: it names no version, one that ships, or one to be like that does not exist; or a key that no version has.
+    """
+    version, like = str(data.get("version", "")), str(data.get("like", UNVERSIONED))
+    if not re.fullmatch(r"\d{1,4}\.\d{1,4}", version):
+        raise ColltoolError("a version is two numbers in quotes", where=f"{name}: version", fix='version = "2.99"')
+    if version in _shipped():
+        raise ColltoolError(f"NCCL {version} ships", where=f"{name}: version", fix="give yours another number")
+    if like not in _shipped():
+        raise ColltoolError(f"no NCCL {like} ships", where=f"{name}: like", fix=f"one of {', '.join(_shipped())}")
+    known = _data(like)
+    for key, value in data.items():
+        inner = known.get(key)
+        if key not in ("schema", "name", "like", "version", "source") and inner is None:
+            raise ColltoolError(f"NCCL's model has no table '{clipped(key)}'", where=name, fix=f"it has {', '.join(known)}")
+        if isinstance(inner, dict) and not isinstance(value, dict):
+            raise ColltoolError("expected a table", where=f"{name}: {key}", fix=f"as in {like}'s: {', '.join(inner)}")
+        inside = inner if isinstance(inner, dict) else {}
+        for part in value if isinstance(value, dict) else ():
+            if part not in inside and part != "source":
+                raise ColltoolError(f"no '{clipped(part)}' there", where=f"{name}: {key}", fix=f"it has {', '.join(inside)}")
+    _OWN[version] = {key: value for key, value in data.items() if key not in ("schema", "name")} | {"like": like}
+    _read.cache_clear()
+    return version
+
+
+def _data(version: str) -> dict[str, Any]:
+    """A version's tables, over those of the version that it is like."""
+    own = _OWN.get(version) or tomllib.loads((_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8"))
+    like = own.get("like")
+    if like is None:
+        return own
+    base = _data(like)
+    given = {key: value for key, value in own.items() if key != "like"}
+    return base | {key: _over(base.get(key), value) for key, value in given.items()}
+
+
+def _over(base: Any, value: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(value, dict):
+        return value
+    return base | {key: _over(base.get(key), one) for key, one in value.items()}
 
 
 def tuned(version: str = "") -> tuple[Primitive, ...]:
@@ -114,7 +177,7 @@ def tuned(version: str = "") -> tuple[Primitive, ...]:
 
 @cache
 def _read(version: str) -> Constants:
-    bare = _bare(tomllib.loads((_FOLDER / f"nccl-{version}.toml").read_text(encoding="utf-8")))
+    bare = _bare(_data(version))
     bare["algorithms"] = {Primitive(name): own for name, own in bare["algorithms"].items()}
     bare["cpu"] = {name: CpuConstants(**one) for name, one in bare["cpu"].items()}
     bare["search"] = {name: ChannelSearch(**one) for name, one in bare["search"].items()}

@@ -163,14 +163,16 @@ def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) 
     ll_most = numbers.ll_most_GBps[on.gpu if on.nodes == 1 else numbers.cpu[on.cpu].ll_row][on.column]
     match algorithm:
         case "ring":
-            bus = _channels_GBps(on, on.ring)
+            bus = _channels_GBps(on, on.ring, "ring")
             if protocol == "ll":
                 return min(ll_most, bus * share["ring_ll"])
             most = on.ring.channels * numbers.ring_ll128_channel_GBps[on.gpu][on.column]
             return min(bus * share["ring_ll128"], most) if protocol == "ll128" else bus
         case "tree":
             channels = on.tree.channels
-            bus = min(_channels_GBps(on, on.tree) * share["tree"], channels * numbers.tree_channel_GBps[on.gpu][on.column])
+            bus = min(
+                _channels_GBps(on, on.tree, "tree") * share["tree"], channels * numbers.tree_channel_GBps[on.gpu][on.column]
+            )
             if protocol == "ll":
                 bus = min(bus * share["tree_ll"], ll_most)
             elif protocol == "ll128":
@@ -180,7 +182,7 @@ def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) 
         case "nvls" | "nvls_tree":
             return _nvls_GBps(on, primitive, algorithm)
         case "pat":
-            return _channels_GBps(on, on.tree) * share["pat"]
+            return _channels_GBps(on, on.tree, "pat") * share["pat"]
     graph = on.collnet_graph
     assert graph is not None  # why_not said so
     if algorithm == "collnet_chain":
@@ -193,9 +195,12 @@ def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) 
     return graph.channels * graph.inside_GBps / (ratio - (ratio - 1) / 2) * pace
 
 
-def _channels_GBps(on: Hardware, graph: Graph) -> float:
-    """All channels; at their inside rate on up to two nodes."""
-    return graph.channels * (graph.inside_GBps if on.nodes <= 2 else graph.across_GBps)
+def _channels_GBps(on: Hardware, graph: Graph, algorithm: str) -> float:
+    """All channels, at the rate that the version takes: 2.30 that inside a node on up to two nodes."""
+    rule = on.constants.rule["bandwidth_from"][algorithm]
+    if on.nodes == 1 or (rule == "inside" and on.nodes == 2):
+        return graph.channels * graph.inside_GBps
+    return graph.channels * (min(graph.inside_GBps, graph.across_GBps) if rule == "min" else graph.across_GBps)
 
 
 def _nvls_GBps(on: Hardware, primitive: Primitive, algorithm: str) -> float:
@@ -233,9 +238,10 @@ def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: 
     """
     numbers, peers = on.constants, on.ranks_per_node - 1
     base = LatencyTerm("base", 1, numbers.base_us(algorithm, protocol))
-    # between nodes, with one rank on each: a tree's, which hides nothing
+    # between nodes, with one rank on each: up to 2.30 a tree's, which hides nothing
+    lone = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
     inside = LatencyTerm("hops inside a node", 1, numbers.hop_us(on.link, algorithm, protocol))
-    between = LatencyTerm("hops between nodes", 1, numbers.hop_us("net", "tree" if peers == 0 else algorithm, protocol))
+    between = LatencyTerm("hops between nodes", 1, numbers.hop_us("net", "tree" if lone else algorithm, protocol))
     match algorithm:
         case "ring" if primitive in (BC, REDUCE):
             return [base, _stream(on, protocol)]
@@ -263,7 +269,7 @@ def latency_terms(on: Hardware, primitive: Primitive, algorithm: str, protocol: 
 
 
 def _stream(on: Hardware, protocol: str) -> LatencyTerm:
-    wires = on.link if on.nodes == 1 else "net"
+    wires = on.link if on.nodes == 1 or on.constants.rule["rooted_hops"] == "inside" else "net"
     if on.same_channels:
         return LatencyTerm("hops of a stream", 1, on.constants.hop_us(wires, "ring", protocol))
     us = on.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)

@@ -19,6 +19,7 @@ from colltool.base.result import Result
 from colltool.estimate.results import Price, PriceList
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricList, FabricsChecked, FabricShown, check_fabric
+from colltool.kernels.results import LibraryChecks
 from colltool.render.dispatch import document
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
 
@@ -72,6 +73,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "contest": colltool.compare_sensitivity(["dgx-h100", "hgx-h200"], "ar", ranks=16, size="1MB", samples=100),
         "plan spread": colltool.plan_sensitivity("mixtral-8x7b", "dgx-h100", 128, samples=5),
         "search": colltool.search_layouts("mixtral-8x7b", "dgx-h100", 128, {"tp": 1, "pp": 4}, top=20),
+        "kernels": colltool.price("dgx-h100", "ar", size="64KB", ranks=8, library="vllm"),
+        "kernel sizes": colltool.price_list("dgx-h100", "ar", sizes=["64KB", "1MB"], ranks=8, library="vllm"),
+        "kernel crossover": colltool.crossover("dgx-b200", "ar", ranks=8, library="vllm"),
+        "libraries": colltool.list_libraries(),
+        "library": colltool.show_library("vllm"),
+        "libraries checked": LibraryChecks(colltool.list_libraries().rows[:1]),
+        "libraries apart": colltool.diff_libraries("dgx-b200", "sglang@0.5.10", "sglang@0.5.14"),
     }
 
 
@@ -79,7 +87,8 @@ NAMES = (
     "report", "assumptions", "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff",
     "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics",
     "drawn", "sized", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans",
-    "contest", "plan spread", "search",
+    "contest", "plan spread", "search", "kernels", "kernel sizes", "kernel crossover", "libraries", "library",
+    "libraries checked", "libraries apart",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

@@ -81,7 +81,11 @@ def documents() -> dict[str, str]:
     new = json.loads(old)
     new["rows"][1]["ideal"]["total_s"] *= 1.02
     price = run("price", "ar", "-f", "star512", "-M", "1MB", "--format", "json").out
-    return {"old.json": old, "new.json": json.dumps(new), "price.json": price, "log.csv": measured(), "rank0.json": traced()}
+    own = run("library", "init").out
+    return {
+        "old.json": old, "new.json": json.dumps(new), "price.json": price, "log.csv": measured(), "rank0.json": traced(),
+        "kernels.toml": own,
+    }  # fmt: skip
 
 
 def traced() -> str:

@@ -25,6 +25,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ladder": ("ladder",),
     "fabric show": ("fabric", "show", "dgx-h100"),
     "job show": ("job", "show", "llama3-70b", "-n", "256"),
+    "price kernels": ("price", "ar", "-f", "hgx-h200", "-n", "4", "-M", "64KB", "--library", "vllm@0.24.0"),
+    "crossover kernels": ("crossover", "ar", "-f", "dgx-b200", "-n", "8", "--library", "vllm"),
+    "library list": ("library", "list"),
+    "library show": ("library", "show", "deepep"),
     "fabric size": ("fabric", "size", "--endpoints", "1024", "--radix", "64"),
 }
 

@@ -65,6 +65,16 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "log.csv", "-f", "dgx-h100", "--expect", "1%"),
     "doctor off": ("doctor", "log.csv", "-f", "dgx-h100"),
     "report": ("report", "-f", "mi300x", "-p", "ar", "-M", "16MB"),
+    "price kernels": ("price", "ar", "-f", "hgx-h200", "-n", "4", "-M", "64KB", "--library", "vllm@0.24.0"),
+    "price experts": (
+        *("price", "dispatch", "-f", "dgx-h100", "-n", "64", "--library", "deepep@1"),
+        *("--tokens", "128", "--top-k", "8", "--hidden", "7168", "--experts", "256"),
+    ),
+    "crossover kernels": ("crossover", "ar", "-f", "dgx-b200", "-n", "8", "--library", "vllm"),
+    "diff libraries": ("diff", "--library", "sglang@0.5.10", "sglang@0.5.14", "-f", "dgx-b200"),
+    "library list": ("library", "list"),
+    "library show": ("library", "show", "vllm@0.24.0"),
+    "library check": ("library", "check", "kernels.toml"),
     "fabric list": ("fabric", "list"),
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric draw": ("fabric", "draw", "nvl72"),
@@ -78,7 +88,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "pp=4", "--keep", "tp=1"),
 }
 WITHOUT_FORMATS = {"export", "guide"}  # files of other programs: tests/export; Markdown: test_guide.py
-CHECKS_THAT_FAIL = ("diff", "doctor off", "ladder check moved", "validate strict")
+CHECKS_THAT_FAIL = ("diff", "diff libraries", "doctor off", "ladder check moved", "validate strict")
 FORMATS = ("table", "json", "csv", "markdown")
 SCHEMAS = {
     "ladder check": "colltool.diff/1",
@@ -89,6 +99,12 @@ SCHEMAS = {
     "fabric check": "colltool.fabric-check/1",
     "fabric size": "colltool.fabric-size/1",
     "fabric size bill": "colltool.fabric-size/1",
+    "price kernels": "colltool.price/1",
+    "price experts": "colltool.price/1",
+    "diff libraries": "colltool.library-diff/1",
+    "library list": "colltool.library-list/1",
+    "library show": "colltool.library-show/1",
+    "library check": "colltool.library-check/1",
     "job list": "colltool.job-list/1",
     "job show": "colltool.job-show/1",
     "job check": "colltool.job-check/1",

@@ -21,7 +21,7 @@ PRIMITIVES = (
 )
 NAMES = (
     "price crossover breakdown compare sweep sensitivity ladder plan contention verify calibrate validate trace doctor report "
-    "diff explain export fabric job guide"
+    "diff explain export fabric job library guide"
 )
 COMMANDS = f"commands: {', '.join(NAMES.split())}"
 WRITE_SIZE = "write 16MB (10^6 bytes) or 16MiB (2^20)"

@@ -36,5 +36,5 @@ def test_facts_of_the_hardware_may_be_set(run: Any) -> None:
 def test_unknown(run: Any) -> None:
     done = run("price", "ar", "-f", "dgx-h100", "-M", "1MB", "--library", "ncl")
     assert (done.code, done.out) == (2, "")
-    known = "known: nccl, rccl, mpi, xla, mscclpp, all"
+    known = "known: nccl, rccl, mpi, xla, mscclpp, all, and those of colltool library list"
     assert done.err == f"error: --library: no library 'ncl' is known\n  did you mean 'nccl'? {known}\n"

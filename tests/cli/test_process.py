@@ -20,6 +20,10 @@ PRICE = ("price", "ar", "-f", "star512", "-M", "1MB")
 HELPS = (
     (),
     *((name,) for name in COMMANDS),
+    ("library", "list"),
+    ("library", "show"),
+    ("library", "check"),
+    ("library", "init"),
     ("fabric", "list"),
     ("fabric", "show"),
     ("fabric", "check"),
@@ -31,7 +35,7 @@ HELPS = (
     ("export", "nccl-tuner"),
     ("export", "astra-sim"),
 )
-GROUPS = ((), ("fabric",), ("job",), ("export",))
+GROUPS = ((), ("fabric",), ("job",), ("library",), ("export",))
 WITH_FILES = (
     "contention",
     "calibrate",
@@ -393,6 +397,7 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
     from small import HF_LLAMA
 
     Path("config.json").write_text(json.dumps(HF_LLAMA))
+    Path("mine.toml").write_text(run("library", "init").out)
     Path("my-gemms.csv").write_text("M,N,K,dtype,us\n8192,8192,8192,bf16,1700\n")
     Path("my-job.yaml").write_text(job.replace("device: h100\n", ""))  # computes on what the cluster has
     Path("my-ladder.yaml").write_text((shipped_folder() / "ladders" / "n512.yaml").read_text())

@@ -54,9 +54,9 @@ def test_data_of_a_newer_version_moves_no_fabric_that_names_none(tmp_path: Path,
     for file in FILES:
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     newer = FILES[-1].read_text(encoding="utf-8").replace(f'version = "{versions()[-1]}"', 'version = "9.99"')
+    monkeypatch.setattr(module, "_shipped", module._shipped.__wrapped__)
     (tmp_path / "nccl-9.99.toml").write_text(newer, encoding="utf-8")
     monkeypatch.setattr(module, "_FOLDER", tmp_path)
-    monkeypatch.setattr(module, "versions", versions.__wrapped__)
     assert module.versions()[-1] == constants("9.99").version == "9.99"
     assert constants() is before
     assert before.version == module.UNVERSIONED
@@ -77,6 +77,6 @@ def test_a_version_without_data_is_refused_with_those_that_exist() -> None:
     with pytest.raises(ColltoolError) as caught:
         constants("2.18")
     assert (
-        str(caught.value)
-        == f"library.version: there is no data of NCCL 2.18's cost model\n  there is for: {', '.join(versions())}"
+        str(caught.value) == "library.version: there is no data of NCCL 2.18's cost model\n  the nearest is 2.30; "
+        f"there is for: {', '.join(versions())}"
     )

@@ -1,0 +1,176 @@
+"""Prices by kernels of engines and of experts, where a question names a library that has any; and library files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltool.api import values as v
+from colltool.api.arguments import Options
+from colltool.api.values import AnyFabric, AnyPath
+from colltool.base.errors import ColltoolError, given
+from colltool.kernels.files import EXPERTS, AskedLibrary, find_library, is_library, library_of, load_library, shipped_libraries
+
+if TYPE_CHECKING:
+    from colltool.analysis.library_diff import LibraryDiff
+    from colltool.kernels.formulas import Tokens
+    from colltool.kernels.results import KernelCrossover, KernelPriceList, LibraryList, LibraryShown
+
+DTYPES = {"dispatch": "fp8", "combine": "bf16"}  # as DeepEP sends them
+
+
+class ExpertCall(NamedTuple):
+    """The arguments of dispatch and combine as they were given."""
+
+    tokens: int | None = None
+    top_k: int | None = None
+    hidden: int | None = None
+    experts: int | None = None
+    dtype: str | None = None
+    groups: int | None = None
+    skew: float | None = None
+
+    def read(self, operation: str) -> Tokens:
+        """The tokens of a call; a ColltoolError names what is missing."""
+        from colltool.kernels.formulas import Tokens
+
+        missing = [name for name in ("tokens", "top_k", "hidden", "experts") if getattr(self, name) is None]
+        if missing:
+            example = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
+            fix = f"add {' '.join(given(name, example[name]) for name in missing)}"
+            raise ColltoolError(f"{operation} needs {', '.join(missing)}", argument=missing[0], fix=fix)
+        counts = {name: v.count_of(getattr(self, name), name, 1, 2**24) for name in ("tokens", "top_k", "hidden", "experts")}
+        dtype = DTYPES[operation] if self.dtype is None else v.text_of(self.dtype, "dtype", "fp8").lower()
+        skew = 1.0 if self.skew is None else v.number_of(self.skew, "skew")
+        if skew < 1:
+            raise ColltoolError(f"the hottest rank has at least the mean, got {skew:g}", argument="skew", fix="1 or more")
+        groups = 0 if self.groups is None else v.count_of(self.groups, "groups", 1, 2**20)
+        return Tokens(**counts, dtype=dtype, groups=groups, skew=skew)
+
+
+NO_TOKENS = ExpertCall()
+
+
+def asked_of(
+    primitive: Any, library: Any, library_file: AnyPath | None, call: ExpertCall, slow_rank: float | None = None
+) -> tuple[str, AskedLibrary | None] | None:
+    """The operation, and the library if one is named, of a question for kernels; None of one for algorithms."""
+    word = primitive.lower() if isinstance(primitive, str) else ""
+    name = library if isinstance(library, str) else None
+    asked = library_of(name, library_file)
+    if slow_rank is not None and (asked is not None or word in EXPERTS):
+        raise ColltoolError("kernels were measured with all ranks alike", argument="slow_rank", fix="leave it out")
+    if word in EXPERTS:
+        if name is not None and asked is None:
+            asked = find_library(name)  # says which there are
+        return word, asked
+    if given_ := [part for part, value in call._asdict().items() if value is not None]:
+        fix = f"colltool price dispatch, or leave {given(given_[0])} out"
+        raise ColltoolError("is for dispatch and combine", argument=given_[0], fix=fix)
+    return None if asked is None else (v.primitive_of(primitive).value, asked)
+
+
+def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath | None, Options]:
+    """The options with a version of NCCL that a library file describes; any other file stays one of kernels.
+
+    Raises:
+        ColltoolError: no TOML, or not what a version of NCCL's model may say.
+    """
+    if library_file is None:
+        return None, options
+    if not isinstance(library_file, str | os.PathLike):
+        raise v.wrong(library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}")
+    from colltool.base.files import read_text
+    from colltool.definitions.toml_source import scan_toml
+    from colltool.nccl.hardware import take_version
+
+    name = os.fspath(library_file)
+    source, _ = scan_toml(read_text(name, "definition"), name)
+    if source.data.get("name") != "nccl":
+        return library_file, options
+    return None, {**options, "library": f"nccl@{take_version(source.data, name)}"}
+
+
+def price_by(
+    fabric: AnyFabric, kernels: tuple[str, AskedLibrary | None], sizes: Sequence[Any], ranks: int | None, call: ExpertCall,
+    options: Options,
+) -> KernelPriceList:  # fmt: skip
+    """A call by kernels at each size; of experts one, made of its tokens."""
+    from colltool.kernels.price import price_experts, price_kernels
+    from colltool.kernels.results import KernelPriceList
+
+    own: Options = {**options, "library": None}
+    operation, asked = kernels
+    on, loaded = v.parsed(ranks, own), v.fabric_of(fabric)
+    if operation in EXPERTS:
+        if sizes:
+            fix = f"leave {given('size')} out: bytes follow from {given('tokens', 128)} and the like"
+            raise ColltoolError(f"{operation} is asked in tokens", argument="size", fix=fix)
+        return KernelPriceList((price_experts(asked, loaded, operation, call.read(operation), on.group),))
+    assert asked is not None
+    if not sizes:
+        raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '64KB')}")
+    each = [v.size_of(size) for size in sizes]
+    return KernelPriceList(tuple(price_kernels(asked, loaded, operation, size, on.group) for size in each))
+
+
+def crossover_by(fabric: AnyFabric, operation: str, asked: AskedLibrary, ranks: int | None, options: Options) -> KernelCrossover:
+    """Where a library's kernels cross on a machine, beside its own thresholds."""
+    from colltool.kernels.crossover import kernel_crossover
+
+    own: Options = {**options, "library": None}
+    return kernel_crossover(asked, v.fabric_of(fabric), operation, v.parsed(ranks, own).group)
+
+
+def diff_libraries(fabric: AnyFabric, old: str, new: str, *, ranks: int | None = None) -> LibraryDiff:
+    """Where two libraries, or two versions of NCCL, run different kernels on a fabric, and what that costs.
+
+    Args:
+        fabric: a fabric, or a path or shipped name to load.
+        old, new: ``"nccl@2.30"`` and ``"nccl@2.31"``, or two of :func:`list_libraries`.
+        ranks: of libraries of kernels: the group; default: 8.
+
+    Raises:
+        ColltoolError: a library that is not known, or one of algorithms beside one of kernels.
+    """
+    from colltool.analysis.library_diff import diff_kernels, diff_versions
+    from colltool.nccl.hardware import constants
+
+    loaded = v.fabric_of(fabric)
+    names = [v.text_of(one, "library", "nccl@2.31").lower() for one in (old, new)]
+    if all(is_library(name) for name in names):
+        several = 8 if ranks is None else v.count_of(ranks, "ranks", 2)
+        return diff_kernels(loaded, find_library(names[0]), find_library(names[1]), several)
+    if any(name.partition("@")[0] != "nccl" for name in names):
+        what = f"{names[0]} and {names[1]} have nothing to compare"
+        raise ColltoolError(what, argument="library", fix="two versions of nccl, or two of colltool library list")
+    versions = [constants(name.partition("@")[2]).version for name in names]
+    return diff_versions(loaded, *versions)
+
+
+def list_libraries() -> LibraryList:
+    """Every library whose kernels ship, with its versions, operations and the GPUs that they were measured on."""
+    from colltool.kernels.results import LibraryList, LibraryRow
+
+    found = (find_library(f"{name}@{version}").library for name, version in shipped_libraries())
+    return LibraryList(tuple(LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus) for one in found))
+
+
+def show_library(library: str | None = None, *, library_file: AnyPath | None = None) -> LibraryShown:
+    """A library's kernels with their laws, what they were measured on, and its dispatch table.
+
+    Args:
+        library: ``"vllm@0.24.0"``, or a name for its newest version.
+        library_file: one of your own in its place.
+
+    Raises:
+        ColltoolError: no such library, or every mistake of the file at its line and column.
+    """
+    from colltool.kernels.shown import shown_library
+
+    if library_file is not None:
+        if not isinstance(library_file, str | os.PathLike):
+            raise v.wrong(library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}")
+        return shown_library(load_library(library_file))
+    return shown_library(find_library(v.text_of(library, "library", "vllm@0.24.0")).library)

@@ -1,0 +1,200 @@
+"""Results of kernels: a price of an all-reduce or of experts by a library's own kernels, and where its thresholds stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.base.primitives import busbw_factor, parse_primitive
+from colltool.base.result import Result
+from colltool.estimate.placement import GroupPlacement
+from colltool.estimate.results import Overrides
+from colltool.kernels.formulas import Tokens
+
+
+class KernelEstimate(NamedTuple):
+    """One kernel's time for a call, in seconds and bytes.
+
+    Args:
+        library: ``vllm@0.24.0``; ``nccl`` for what it leaves to NCCL.
+        bytes: M of an all-reduce; of experts what leaves the busiest rank.
+        wire: the tier that carries it.
+        error: the median error of such a price, ``error_of`` which rows; None where nobody knows.
+        measured: what its numbers were measured on.
+        picked: the library's own table takes it.
+    """
+
+    library: str
+    kernel: str
+    operation: str
+    ranks: int
+    bytes: float
+    latency_s: float
+    bandwidth_s: float
+    wire: str
+    formula: str = ""
+    error: float | None = None
+    error_of: str = ""
+    measured: str = ""
+    picked: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_s(self) -> float:
+        return self.latency_s + self.bandwidth_s
+
+    @property
+    def algbw_Bps(self) -> float:
+        return self.bytes / self.total_s
+
+    @property
+    def busbw_Bps(self) -> float:
+        """algbw times nccl-tests' factor; of experts algbw itself."""
+        if self.operation in ("all_reduce", "all_to_all"):
+            return self.algbw_Bps * busbw_factor(parse_primitive(self.operation), self.ranks)
+        return self.algbw_Bps
+
+    @property
+    def bound(self) -> str:
+        return "latency" if self.latency_s >= self.bandwidth_s else "bandwidth"
+
+
+class KernelChoice(NamedTuple):
+    """The library asked for and the kernel that it takes; ``reason``: by its own table, or as the fastest of its kernels."""
+
+    name: str
+    version: str
+    kernel: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelPrice(Result):
+    """One call by a library's kernels: the one that it takes first, then the fastest.
+
+    ``bytes``: M as asked for an all-reduce; of dispatch and combine T k h w, all copies of all tokens of a rank. ``library`` is
+    None where every library that was measured on the machine is listed. ``what``: the tokens of a call of experts.
+    """
+
+    subject: ClassVar[str] = "kernels"
+    fabric: str
+    operation: str
+    group: GroupPlacement
+    bytes: float
+    results: tuple[KernelEstimate, ...]
+    library: KernelChoice | None = None
+    what: Tokens | None = None
+    refused: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    overrides: Overrides = ()
+
+    @property
+    def ranks(self) -> int:
+        return self.group.ranks
+
+    @property
+    def best(self) -> KernelEstimate:
+        return self.results[0]
+
+    @property
+    def fastest(self) -> KernelEstimate:
+        return min(self.results, key=lambda row: row.total_s)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelPriceList(Result):
+    """One :class:`KernelPrice` a size."""
+
+    subject: ClassVar[str] = "kernels"
+    prices: tuple[KernelPrice, ...]
+
+
+class Threshold(NamedTuple):
+    """A size at which the library changes its kernel, and where the two take the same time on this machine.
+
+    ``at_bytes``: its own; ``equal_bytes``: None where one is faster at every size. ``costs_s``: how far
+    apart they are at its own. ``measured``: both kernels were measured at both sizes.
+    """
+
+    below: str
+    above: str
+    at_bytes: float
+    equal_bytes: float | None
+    costs_s: float
+    measured: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelCrossover(Result):
+    """Where one kernel of a library overtakes another, and its own thresholds beside them.
+
+    ``crossings``: (bytes, faster below, faster above). ``thresholds``: empty where the library's table is not known.
+    """
+
+    subject: ClassVar[str] = "kernels"
+    fabric: str
+    operation: str
+    group: GroupPlacement
+    library: str
+    crossings: tuple[tuple[float, str, str], ...]
+    thresholds: tuple[Threshold, ...]
+    notes: tuple[str, ...] = ()
+    overrides: Overrides = ()
+
+    @property
+    def ranks(self) -> int:
+        return self.group.ranks
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LibraryList(Result):
+    """Every shipped library: (name, version, spoken, operations, GPUs)."""
+
+    subject: ClassVar[str] = "kernels"
+    rows: tuple[LibraryRow, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LibraryChecks(LibraryList):
+    """Library files that hold."""
+
+
+class LibraryRow(NamedTuple):
+    name: str
+    version: str
+    spoken: str
+    operations: tuple[str, ...]
+    gpus: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LibraryShown(Result):
+    """A library file: its kernels with their laws, what they were measured on, and its dispatch table."""
+
+    subject: ClassVar[str] = "kernels"
+    library: str
+    spoken: str
+    kernels: tuple[KernelRow, ...]
+    dispatch: tuple[DispatchRow, ...]
+    like: tuple[tuple[str, str], ...]
+    sources: tuple[str, ...]
+
+
+class KernelRow(NamedTuple):
+    kernel: str
+    operation: str
+    gpus: tuple[str, ...]
+    ranks: tuple[int, int]
+    sizes: str
+    formula: str
+    parameters: str
+    error: float | None
+    said: str
+
+
+class DispatchRow(NamedTuple):
+    kernel: str
+    gpus: tuple[str, ...]
+    ranks: tuple[int, int]
+    from_bytes: float
+    to_bytes: float

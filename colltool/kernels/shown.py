@@ -1,0 +1,39 @@
+"""A library file as ``colltool library show`` tells it."""
+
+from __future__ import annotations
+
+from colltool.base.formatting import plain_number, size_text
+from colltool.kernels.files import KernelFile, LibraryFile
+from colltool.kernels.formulas import FORMULAS
+from colltool.kernels.results import DispatchRow, KernelRow, LibraryShown
+
+
+def shown_library(library: LibraryFile) -> LibraryShown:
+    rows = tuple(DispatchRow(one.kernel, one.gpus, one.ranks, one.from_, one.to) for one in library.dispatch)
+    sources = dict.fromkeys(str(one.source) for one in library.kernels if one.source)
+    return LibraryShown(
+        library=library.called,
+        spoken=library.spoken,
+        kernels=tuple(map(_row, library.kernels)),
+        dispatch=rows,
+        like=tuple(library.like.items()),
+        sources=tuple(sources),
+    )
+
+
+def _row(one: KernelFile) -> KernelRow:
+    sizes = f"{size_text(one.sizes[0])}-{size_text(one.sizes[1])}" if one.sizes else ""
+    sizes = f"{one.tokens[0]}-{one.tokens[1]} tokens" if one.tokens else sizes
+    numbers = ", ".join(f"{name}={plain_number(value):g}" for name, value in one.parameters.items() if value)
+    said = "; ".join(filter(None, (one.network, one.said)))
+    return KernelRow(
+        kernel=one.name,
+        operation=one.operation,
+        gpus=one.gpus,
+        ranks=one.ranks,
+        sizes=sizes,
+        formula=FORMULAS[one.formula].words,
+        parameters=numbers,
+        error=one.error,
+        said=said,
+    )

@@ -1,0 +1,252 @@
+"""Kernels of engines and experts: their laws, the engine's own choice, what was never measured, and the errors of files."""
+
+from __future__ import annotations
+
+import csv
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import colltool
+from colltool.base.errors import ColltoolError, ManyErrors
+from colltool.kernels.files import find_library, load_library, read_library, shipped_libraries, template
+from colltool.kernels.formulas import FORMULAS, KernelCall, Tokens, bytes_sent, copies_sent
+from colltool.nccl import hardware
+
+ROWS = Path(__file__).parent.parent / "data" / "inference" / "kernels.csv"
+FABRICS = {"a100-80gb": "dgx-a100", "h100": "dgx-h100", "b200": "dgx-b200", "gb200": "nvl72"}
+EVERY = [find_library(f"{name}@{version}").library for name, version in shipped_libraries()]
+DEEPSEEK: dict[str, Any] = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
+
+
+def measured(**wanted: str) -> list[dict[str, str]]:
+    with ROWS.open(encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if all(row[key] == value for key, value in wanted.items())]
+
+
+@pytest.mark.parametrize(
+    ("version", "library"), [("vllm 0.24.0", "vllm@0.24.0"), ("sglang 0.5.14", "sglang@0.5.14"), ("trtllm 1.3.0rc20", "trtllm")]
+)
+@pytest.mark.parametrize("gpu", ["h100", "b200", "gb200"])
+def test_an_engine_s_all_reduce_is_as_measured(version: str, library: str, gpu: str) -> None:
+    """The rows that it was fitted to; bench_kernels.py prints what unseen ones give."""
+    rows = [row for row in measured(operation="all-reduce", version=version, gpu=gpu) if 1024 <= float(row["bytes"]) <= 2**22]
+    off = [
+        abs(colltool.price(FABRICS[gpu], "ar", size=float(row["bytes"]), ranks=int(row["ranks"]), library=library).best.total_s
+            / (float(row["time_us"]) * 1e-6) - 1)
+        for row in rows
+    ]  # fmt: skip
+    assert len(off) >= 13
+    assert median(off) < 0.05
+
+
+def test_a_decode_of_16_ranks_on_nvl72_is_as_published() -> None:
+    """48 to 50 us for the all-reduce of a decode step (TP16 on NVL72); vLLM leaves 16 ranks to NCCL."""
+    found = colltool.price("nvl72", "ar", size=16384, ranks=16, library="vllm")
+    assert found.library.kernel == "nccl"
+    assert found.best.total_s == pytest.approx(49e-6, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size", "kernel"),
+    [(2, "32MiB", "custom one-shot"), (4, "256KiB", "custom one-shot"), (4, "512KiB", "symm_mem"),
+     (8, "255KiB", "custom one-shot"), (8, "256KiB", "symm_mem"), (8, "64MiB", "nccl")],
+)  # fmt: skip
+def test_vllm_takes_the_kernel_of_its_own_table(ranks: int, size: str, kernel: str) -> None:
+    """CUSTOM_ALL_REDUCE_MAX_SIZES and SYMM_MEM_ALL_REDUCE_MAX_SIZES of 9.0, and the one-shot limits of custom_all_reduce.cuh."""
+    found = colltool.price("hgx-h200", "ar", size=size, ranks=ranks, library="vllm@0.24.0")
+    assert (found.library.kernel, found.best.kernel) == (kernel, kernel)
+
+
+def test_the_others_take_the_fastest() -> None:
+    for size in ("1KiB", "64KiB", "1MiB", "4MiB"):
+        found = colltool.price("dgx-h100", "ar", size=size, ranks=8, library="sglang@0.5.14")
+        assert found.best.total_s == min(row.total_s for row in found.results)
+
+
+@given(st.integers(2, 8), st.floats(1024, 2**22), st.floats(1024, 2**22))
+@settings(max_examples=60, deadline=None)
+def test_more_bytes_never_take_less(ranks: int, one: float, other: float) -> None:
+    few, many = sorted((one, other))
+    for library in EVERY:
+        for kernel in library.kernels:
+            law = FORMULAS[kernel.formula].of
+            times = [law(kernel.parameters, KernelCall(ranks, size, 256, 50e9, size)).total_s for size in (few, many)]
+            assert 0 < times[0] <= times[1]
+
+
+@given(st.integers(1, 16), st.sampled_from([2, 4, 8, 16]), st.sampled_from([8, 16, 32, 64]))
+def test_copies_of_a_token(top_k: int, nodes: int, ranks: int) -> None:
+    """Never more than one a chosen expert, and fewer to distinct nodes than to distinct ranks than to experts."""
+    if ranks % nodes:
+        return
+    to = {copies: copies_sent(copies, top_k, ranks, nodes) for copies in ("experts", "ranks", "nodes")}
+    assert 0 < to["nodes"] <= to["ranks"] + 1e-9 <= to["experts"] + 2e-9 <= top_k
+    assert copies_sent("nodes", top_k, ranks, nodes, 2) <= to["nodes"] + 1e-9
+
+
+def test_copies_are_the_mean_of_draws() -> None:
+    """Two choices of four nodes, drawn one by one: by hand over all 16 draws."""
+    draws = [len({*draw} - {0}) for draw in product(range(4), repeat=2)]
+    assert copies_sent("nodes", 2, 4, 4) == pytest.approx(sum(draws) / len(draws))
+
+
+def test_bytes_of_a_dispatch() -> None:
+    """128 tokens of 7168 to 8 experts in fp8 with a scale for 128 values; 7 of 8 nodes are others."""
+    what = Tokens(128, 8, 7168, 256, "fp8")
+    assert bytes_sent("experts", what, 64, 8) == 128 * 7168 * (1 + 4 / 128) * 8 * 7 / 8
+    assert bytes_sent("experts", what._replace(skew=1.5), 64, 8) == 1.5 * bytes_sent("experts", what, 64, 8)
+
+
+@pytest.mark.parametrize(("operation", "dtype"), [("dispatch", "fp8"), ("combine", "bf16")])
+def test_deepep_across_nodes_is_as_measured(operation: str, dtype: str) -> None:
+    rows = measured(operation=f"moe-{operation}", kernel="deepep low-latency", ranks="64")
+    off = []
+    for row in rows:
+        asked = {name: int(row[name]) for name in ("tokens", "top_k", "hidden", "experts")}
+        found = colltool.price("dgx-h100", operation, ranks=64, library="deepep@1", dtype=dtype, **asked)  # type: ignore[arg-type]
+        one = next(row for row in found.results if row.kernel == "low-latency")
+        off.append(abs(one.total_s / (float(row["time_us"]) * 1e-6) - 1))
+    assert median(off) < 0.06
+
+
+def test_without_a_library_every_measured_one_is_asked() -> None:
+    found = colltool.price("dgx-h100", "dispatch", ranks=64, **DEEPSEEK)
+    assert found.library is None
+    assert {row.library for row in found.results} == {"deepep@1", "pplx@1", "nccl-ep@2.29"}
+    assert dict(found.refused)["mori@2026.8"] == "no kernel of mori@2026.8 was measured on h100"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "asked", "words"),
+    [
+        ("hgx-h20", {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm"}, "was measured on h20"),
+        ("star512", {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm"}, "does not say which GPU"),
+        ("aws-p5", {"primitive": "dispatch", "ranks": 64, "library": "deepep", **DEEPSEEK}, "was not measured on EFA"),
+        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "top_k": 300}, "300 of 256 experts"),
+        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "experts": 32}, "do not reach 64 ranks"),
+        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "dtype": "fp7"}, "'fp7' is not known"),
+        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, **DEEPSEEK, "size": "1MB"}, "is asked in tokens"),
+        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, "tokens": 8}, "needs top_k, hidden, experts"),
+        ("dgx-h100", {"primitive": "dispatch", "ranks": 64, "library": "nope", **DEEPSEEK}, "no library 'nope'"),
+        ("dgx-h100", {"primitive": "ag", "size": "1MB", "ranks": 8, "library": "vllm"}, "has no kernel for all-gather"),
+        ("dgx-h100", {"primitive": "ar", "size": "1MB", "ranks": 8, "tokens": 8}, "is for dispatch and combine"),
+        ("mi300x", {"primitive": "dispatch", "ranks": 8, "library": "deepep", **DEEPSEEK}, "was measured on mi300x"),
+        ("dgx-h100", {"primitive": "ar", "size": "1MB", "ranks": 8, "library": "vllm", "slow_rank": 0.5}, "all ranks alike"),
+    ],
+)  # fmt: skip
+def test_what_was_never_measured_is_refused(fabric: str, asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(ColltoolError, match=words):
+        colltool.price(fabric, **asked)
+
+
+def test_an_unknown_version_warns_and_names_the_nearest() -> None:
+    found = colltool.price("dgx-h100", "ar", size="64KB", ranks=8, library="sglang@0.5.12")
+    assert found.library.version == "0.5.10"
+    assert any(note.startswith("warning: no data of sglang 0.5.12") for note in found.notes)
+
+
+def test_off_the_measured_ground_it_says_so_and_doubles_the_error() -> None:
+    """H200 by H100's numbers; fewer bytes than measured take what the fewest took."""
+    on, off = (
+        colltool.price(fabric, "ar", size="64KB", ranks=8, library="sglang@0.5.14").best for fabric in ("dgx-h100", "hgx-h200")
+    )
+    assert off.total_s == on.total_s
+    assert off.error == 2 * on.error
+    assert "h200 was not measured: h100's numbers" in off.notes
+    tiny, least = (colltool.price("dgx-h100", "ar", size=size, ranks=8, library="sglang@0.5.14").best for size in (16, 1024))
+    assert tiny.total_s == least.total_s
+    assert "below 1 KiB not measured: held there" in tiny.notes
+
+
+def test_an_oversubscribed_network_slows_experts() -> None:
+    """Two leaves of four nodes: 4:1 between them is slower than the NICs that DeepEP was measured on."""
+    seconds = []
+    for share in (1, 4):
+        fabric = colltool.load_fabric("clos-4to1", [f"fabric.levels.spine.oversubscription={share}"])
+        seconds.append(colltool.price(fabric, "dispatch", ranks=64, library="deepep", **DEEPSEEK).best.total_s)
+    assert seconds[1] > 1.5 * seconds[0]
+
+
+def test_the_crossover_of_kernels_is_where_they_are_equal() -> None:
+    found = colltool.crossover("dgx-h100", "ar", ranks=8, library="sglang@0.5.14")
+    for at, below, above in found.crossings:  # type: ignore[attr-defined]
+        by = {
+            row.kernel: row.total_s for row in colltool.price("dgx-h100", "ar", size=at, ranks=8, library="sglang@0.5.14").results
+        }
+        assert by[below] == pytest.approx(by[above])
+
+
+def test_an_engine_s_thresholds_are_held_against_the_machine() -> None:
+    """On 8 B200 one-shot takes 17 us at 512 KiB where vLLM's table takes the two-shot's 26 us."""
+    found = colltool.crossover("dgx-b200", "ar", ranks=8, library="vllm")
+    first = found.thresholds[0]  # type: ignore[attr-defined]
+    assert (first.below, first.above, first.at_bytes) == ("custom one-shot", "custom two-shot", 256 * 1024)
+    assert first.equal_bytes > 2 * first.at_bytes
+
+
+def test_each_shipped_kernel_says_its_source_and_error() -> None:
+    for library in EVERY:
+        assert all(one.source and one.error and one.error_of for one in library.kernels)
+
+
+def test_the_template_is_a_library() -> None:
+    assert read_library(template(), "mine.toml").called == "mine@1.0"
+
+
+BAD = [
+    ('formula = "one-shot"', 'formula = "one-shott"', "mine.toml:14:1: kernels.0.formula: expected one of one-shot"),
+    (
+        "per_rank_us = 0.07",
+        "per_rank = 0.07",
+        "mine.toml:15:31: kernels.0.parameters.per_rank: one-shot has no parameter 'per_rank'",
+    ),
+    ('gpus = ["h100"]', 'gpus = ["h1000"]', "mine.toml:16:1: kernels.0.gpus.0: no device is called 'h1000'"),
+    ("GBps = 260", "GBps = 0", "kernels.0.parameters.GBps: GBps is above 0"),
+    ("ranks = [2, 8]  ", "ranks = [8, 2]  ", "kernels.0.ranks: the least comes first"),
+    ('kernel = "two-shot"', 'kernel = "three-shot"', "dispatch.1.kernel: no kernel is called 'three-shot'"),
+    ('version = "1.0"', "version = 1.0", "mine.toml:5:1: version: expected a version in quotes"),
+    ("most_ranks = 8", "most_rank = 8", "mine.toml:7:1: most_rank: unknown key"),
+    ("[[dispatch]]", "[[dispatch]", "mine.toml:34:11: not valid TOML"),
+]
+
+
+@pytest.mark.parametrize(("good", "bad", "words"), BAD, ids=[bad for _, bad, _ in BAD])
+def test_mistakes_of_a_file_have_their_place(
+    good: str, bad: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(template().replace(good, bad, 1))
+    with pytest.raises((ColltoolError, ManyErrors)) as caught:
+        load_library("mine.toml")
+    assert words in str(caught.value)
+
+
+def test_a_file_of_one_s_own_is_priced(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(template())
+    found = colltool.price("dgx-h100", "ar", size="64KiB", ranks=8, library_file=file)
+    assert (found.library.name, found.best.kernel) == ("mine", "one-shot")
+    assert found.best.total_s == pytest.approx((4.2 + 0.07 * 7 + 7 * 65536 / 260e3) * 1e-6)
+
+
+def test_a_version_of_nccl_needs_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2.99 is 2.31 with a ring that starts 100 us later: the tree takes its place."""
+    monkeypatch.setattr(hardware, "_OWN", {})
+    file = tmp_path / "nccl.toml"
+    file.write_text('name = "nccl"\nversion = "2.99"\nlike = "2.31"\n[base_latency_us]\nring = [100.0, 100.0, 100.0]\n')
+    asked: dict[str, Any] = {"size": "1KB", "ranks": 4, "stride": 8}
+    own, shipped = (
+        colltool.price("dgx-h100", "ar", library_file=file, **asked),
+        colltool.price("dgx-h100", "ar", library="nccl@2.31", **asked),
+    )
+    assert (own.library.version, own.library.pick.algorithm) == ("2.99", "tree")
+    assert shipped.library.pick.algorithm == "ring"
+    file.write_text('name = "nccl"\nversion = "2.98"\n[base_latency]\nring = [1.0]\n')
+    with pytest.raises(ColltoolError, match="has no table 'base_latency'"):
+        colltool.price("dgx-h100", "ar", library_file=file, **asked)
