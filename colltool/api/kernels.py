@@ -13,8 +13,8 @@ from colltool.base.errors import ColltoolError, given
 from colltool.kernels.files import EXPERTS, AskedLibrary, find_library, is_library, library_of, load_library, shipped_libraries
 
 if TYPE_CHECKING:
-    from colltool.analysis.library_diff import LibraryDiff
     from colltool.kernels.formulas import Tokens
+    from colltool.kernels.library_diff import LibraryDiff
     from colltool.kernels.results import KernelCrossover, KernelPriceList, LibraryList, LibraryShown
 
 DTYPES = {"dispatch": "fp8", "combine": "bf16"}  # as DeepEP sends them
@@ -134,7 +134,7 @@ def diff_libraries(fabric: AnyFabric, old: str, new: str, *, ranks: int | None =
     Raises:
         ColltoolError: a library that is not known, or one of algorithms beside one of kernels.
     """
-    from colltool.analysis.library_diff import diff_kernels, diff_versions
+    from colltool.kernels.library_diff import diff_kernels, diff_versions
     from colltool.nccl.hardware import constants
 
     loaded = v.fabric_of(fabric)

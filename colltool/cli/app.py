@@ -55,6 +55,7 @@ COMMANDS = {
     "sweep": ("choices", "The winner over lists of fabrics, ranks, sizes and values."),
     "sensitivity": ("choices", "Whether the winner holds where numbers are off."),
     "ladder": ("prices", "A list of prices to compare, and to hold CI to."),
+    "serve": ("serving", "The network's part of a token: by engine, group and kernel."),
     "plan": ("choices", "A training job's step on a fabric, and what to change."),
     "contention": ("networks", "What a layout costs: link loads of groups that run together."),
     "verify": ("networks", "Every formula against its executed schedule."),

@@ -168,6 +168,7 @@ def find_library(asked: str) -> AskedLibrary:
         names = list(dict.fromkeys(own for own, _ in shipped_libraries()))
         fix = f"{nearest(name, names)} known: {', '.join(names)}; colltool library list shows them".strip()
         raise ColltoolError(f"no library '{clipped(name)}' has kernels here", argument="library", fix=fix)
+    version = next((one for one in reversed(known) if one.startswith(f"{version}.")), version) if version else version
     if not version or version in known:
         return AskedLibrary(_shipped(name, version or known[-1]))
     at = sum(_ordered(one) <= _ordered(version) for one in known)

@@ -148,6 +148,7 @@ def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tok
         error=error,
         error_of=kernel.error_of,
         measured=measured_on(kernel),
+        on_ground=not outside,
         notes=tuple(filter(None, (*outside, kernel.said))),
     )
 
@@ -277,7 +278,9 @@ def check_tokens(what: Tokens) -> None:
 def price_experts(
     asked: AskedLibrary | None, fabric: Fabric, operation: str, what: Tokens, group: AnyGroup = None
 ) -> KernelPrice:
-    """Dispatch or combine by a library's kernels, or by those of every library that was measured on the machine; fastest first.
+    """Dispatch or combine by a library's kernels, or by those of every library that was measured on the machine.
+
+    Those on measured ground first, then the fastest.
 
     Raises:
         ColltoolError: none was measured on the machine.
@@ -300,9 +303,10 @@ def price_experts(
             continue
         rows += [estimate(kernel, one.library.called, on, 0, what, found.notes) for kernel in found.kernels]
     if not rows:
-        fix = f"measured: {', '.join(sorted({gpu for one in _every(operation) for gpu in one.library.gpus}))}"
-        raise ColltoolError(f"no library's {operation} was measured on {on.gpu} and {on.nodes} nodes", argument="fabric", fix=fix)
-    rows.sort(key=lambda row: row.total_s)
+        why = "; ".join(dict.fromkeys(what for name, what in refused if name.startswith("deepep") or on.gpu not in what))
+        fix = "NCCL's all-to-all of the same bytes, or a file of your own: colltool library init"
+        raise ColltoolError(f"no library's {operation} was measured there: {why or refused[0][1]}", argument="fabric", fix=fix)
+    rows.sort(key=lambda row: (not row.on_ground, row.total_s))  # what was measured goes before what is faster on paper
     rows[0] = rows[0]._replace(picked=True)
     choice = asked and KernelChoice(asked.library.name, asked.library.version, rows[0].kernel, "the faster of its modes")
     copies = what.tokens * what.top_k * what.hidden * WIDTHS[what.dtype]

@@ -22,6 +22,7 @@ class KernelEstimate(NamedTuple):
         error: the median error of such a price, ``error_of`` which rows; None where nobody knows.
         measured: what its numbers were measured on.
         picked: the library's own table takes it.
+        on_ground: it was measured on such a GPU, number of ranks and size.
     """
 
     library: str
@@ -37,6 +38,7 @@ class KernelEstimate(NamedTuple):
     error_of: str = ""
     measured: str = ""
     picked: bool = False
+    on_ground: bool = True
     notes: tuple[str, ...] = ()
 
     @property

@@ -79,6 +79,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "libraries": colltool.list_libraries(),
         "library": colltool.show_library("vllm"),
         "libraries checked": LibraryChecks(colltool.list_libraries().rows[:1]),
+        "served": colltool.serve("llama3-8b", "dgx-h100", tp=2),
+        "served apart": colltool.serve("llama3-8b", ["dgx-h100", "dgx-b200"], tp=2),
         "libraries apart": colltool.diff_libraries("dgx-b200", "sglang@0.5.10", "sglang@0.5.14"),
     }
 
@@ -88,7 +90,7 @@ NAMES = (
     "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics",
     "drawn", "sized", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans",
     "contest", "plan spread", "search", "kernels", "kernel sizes", "kernel crossover", "libraries", "library",
-    "libraries checked", "libraries apart",
+    "libraries checked", "served", "served apart", "libraries apart",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

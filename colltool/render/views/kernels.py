@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
-from colltool.analysis.library_diff import LibraryDiff
 from colltool.base.errors import given
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time, ordinal, size_text, whole_percent
+from colltool.kernels.library_diff import LibraryDiff
 from colltool.kernels.results import (
     KernelCrossover,
     KernelEstimate,
@@ -23,7 +23,7 @@ from colltool.render.blocks import Block, Headline, Lines, Table, flag, gathered
 from colltool.render.dispatch import Document, View, context, fields, group_field, listed, on_fabric, plain, set_field
 
 
-class _Row(NamedTuple):
+class _KernelLine(NamedTuple):
     price: KernelPrice
     row: KernelEstimate
 
@@ -71,7 +71,7 @@ _ROW = (
 
 def _table(prices: Sequence[KernelPrice]) -> Table:
     first = prices[0]
-    records = tuple(_Row(one, row) for one in prices for row in one.results)
+    records = tuple(_KernelLine(one, row) for one in prices for row in one.results)
     size = number("bytes", "size", size_text, get=lambda one: one.price.bytes, hidden=len(prices) == 1)
     own = context(first.overrides, fabric=first.fabric, collective=first.operation, ranks=first.ranks)
     table = Table((*own, size, *_ROW), records, 0 if len(prices) == 1 else None)

@@ -1,0 +1,59 @@
+"""``colltool serve``: the network's part of a token."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import colltool
+from colltool.cli import options as o
+from colltool.cli.command import command
+from colltool.cli.options import FabricChoice, Out
+from colltool.kernels.deployment import CHUNK
+
+
+@command()
+def serve(
+    job: o.JobFile,
+    fabric: FabricChoice,
+    tp: Annotated[int, o.option("tp")] = 1,
+    ep: Annotated[int, o.option("ep")] = 1,
+    pp: Annotated[int, o.option("pp")] = 1,
+    dp: Annotated[int | None, o.option("dp")] = None,
+    batch: Annotated[int | None, o.option("batch")] = None,
+    isl: Annotated[int, o.option("isl")] = 4096,
+    osl: Annotated[int, o.option("osl")] = 1024,
+    engine: Annotated[str | None, o.option("engine")] = None,
+    library_file: o.LibraryFile = None,
+    experts_library: Annotated[str | None, o.option("experts_library")] = None,
+    weights: Annotated[str, o.option("weights")] = "bf16",
+    kv_dtype: Annotated[str, o.option("kv_dtype")] = "bf16",
+    chunk: Annotated[int, o.option("chunk")] = CHUNK,
+    tpot: Annotated[str | None, o.option("tpot")] = None,
+    prefill_tp: Annotated[int | None, o.option("prefill_tp")] = None,
+    kv_library: Annotated[str | None, o.option("kv_library")] = None,
+    search: Annotated[bool, o.option("cuts")] = False,
+    ranks: Annotated[int | None, o.option("serve_ranks")] = None,
+    vary: Annotated[o.Several, o.option("vary")] = None,
+    *,
+    out: Out,
+) -> None:
+    """Serving a model on a fabric: the collectives of a token and of a prompt, by which kernels, and what they take.
+
+    The floor beside it is what memory and FLOPs take at least; no kernel reaches it. JOB is a model or a job: shipped, a file, or
+    a config.json.
+
+    Examples:
+      colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm@0.24.0
+      colltool serve deepseek-v3 -f dgx-h100 --ep 64 --batch 8192 --weights fp8
+      colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --tpot 18ms --prefill-tp 8
+      colltool serve llama3-70b -f hgx-h200 --search -n 16 --batch 64
+      colltool serve llama3-70b -f hgx-h200 -f dgx-b200 --tp 8 --batch 64
+    """
+    cut: dict[str, Any] = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "batch": batch, "isl": isl, "osl": osl, "chunk": chunk}
+    kernels: dict[str, Any] = {
+        "engine": engine, "library_file": library_file, "experts_library": experts_library, "weights": weights,
+        "kv_dtype": kv_dtype, "kv_library": kv_library, "prefill_tp": prefill_tp,
+    }  # fmt: skip
+    many: dict[str, Any] = {"search": search, "ranks": ranks, "vary": vary or (), "overrides": fabric.overrides}
+    served = colltool.serve(job, fabric.several, tpot=tpot, **cut, **kernels, **many)
+    out.emit(served)

@@ -1,0 +1,133 @@
+"""Results of serving: the operations of a token, KV transfer, and what would change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.base.result import Result
+from colltool.estimate.results import Overrides
+from colltool.kernels.deployment import Deployment
+from colltool.kernels.files import AskedLibrary
+
+
+class ServeQuestion(NamedTuple):
+    """A deployment as asked: ``dp`` None where it follows; ``prefill_tp`` of a prefill on machines of its own."""
+
+    deployment: Deployment
+    dp: int | None = None
+    tpot_s: float | None = None
+    prefill_tp: int | None = None
+    kv: AskedLibrary | None = None
+
+
+class ServedOperation(NamedTuple):
+    """One collective of a step, in seconds and bytes; ``calls`` and ``total_s`` of a token (prefill: of a prompt)."""
+
+    operation: str
+    ranks: int
+    stride: int
+    bytes: float
+    kernel: str
+    why: str
+    each_s: float
+    wire: str
+    calls: float = 0.0
+    total_s: float = 0.0
+    share: float = 0.0
+    error: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        return f"{self.ranks}" + (f", every {self.stride}" if self.stride > 1 else "")
+
+
+class ServedPhase(NamedTuple):
+    """``network_s`` of a token, or of a prompt; ``floor_s``: what memory or FLOPs take at least, None where unknown."""
+
+    name: str
+    operations: tuple[ServedOperation, ...]
+    network_s: float
+    floor_s: float | None
+    floor_by: str | None
+    tokens: int
+
+
+class KvTransfer(NamedTuple):
+    """One prompt's cache between machines; ``exposed_s``: what layerwise overlap leaves; ``hiding_nic_Bps``: the least NIC of a
+    rank with which all but the last layer hides behind the floor of prefill.
+    """  # fmt: skip
+
+    bytes: float
+    pairs: int
+    kernel: str
+    total_s: float
+    layer_s: float
+    prefill_layer_s: float | None
+    hidden: bool
+    exposed_s: float
+    hiding_nic_Bps: float | None
+    error: float | None
+    notes: tuple[str, ...] = ()
+
+
+class ServedChange(NamedTuple):
+    """Another deployment, engine or wire, and the network time of a token under it."""
+
+    change: str
+    network_s: float
+    factor: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Served(Result):
+    """The network's part of serving a model; ``tpot_s`` as the user gave it."""
+
+    subject: ClassVar[str] = "serve"
+    job: str
+    fabric: str
+    engine: str
+    deployment: Deployment
+    phases: tuple[ServedPhase, ServedPhase]
+    kv: KvTransfer | None
+    tpot_s: float | None
+    memory_bytes: float
+    capacity_bytes: float | None
+    changes: tuple[ServedChange, ...] = ()
+    notes: tuple[str, ...] = ()
+    overrides: Overrides = ()
+
+    @property
+    def prefill(self) -> ServedPhase:
+        return self.phases[0]
+
+    @property
+    def decode(self) -> ServedPhase:
+        return self.phases[1]
+
+    @property
+    def bound_tokens_s(self) -> float | None:
+        """Tokens a second of the whole deployment if the network alone took time; None without a network."""
+        return self.deployment.batch / self.decode.network_s if self.decode.network_s else None
+
+    @property
+    def share(self) -> float | None:
+        """Of the given time a token."""
+        return None if self.tpot_s is None else self.decode.network_s / self.tpot_s
+
+    @property
+    def fits(self) -> bool | None:
+        return None if self.capacity_bytes is None else self.memory_bytes <= self.capacity_bytes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ServeList(Result):
+    """Deployments side by side, of a search best first; ``title`` says which."""
+
+    subject: ClassVar[str] = "serve"
+    title: str
+    served: tuple[Served, ...]
+    names: tuple[str, ...]
+    tried: int
+    refused: tuple[tuple[str, str], ...] = ()

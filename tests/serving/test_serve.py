@@ -1,0 +1,168 @@
+"""A token's network: its collectives by hand, the floor, KV transfer, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import colltool
+from colltool.base.errors import ColltoolError
+from colltool.kernels.deployment import Deployment, kv_bytes
+from colltool.training.job import load_job
+
+LLAMA: dict[str, Any] = {"tp": 8, "batch": 64, "engine": "vllm@0.24.0"}
+LAYERS, HIDDEN, VOCAB = 80, 8192, 128256  # Llama 3 70B
+
+
+def model(name: str) -> Any:
+    return load_job(name).draft.model
+
+
+def by_name(phase: Any) -> dict[str, Any]:
+    return {one.operation: one for one in phase.operations}
+
+
+def test_a_token_of_a_dense_model_by_hand() -> None:
+    """Two all-reduces of B h 2 bytes a layer, and one all-gather of B V 2 bytes of logits (bf16)."""
+    served = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
+    found = by_name(served.decode)
+    assert set(found) == {"all-reduce", "all-gather"}
+    assert (found["all-reduce"].calls, found["all-reduce"].bytes) == (2 * LAYERS, 64 * HIDDEN * 2)
+    assert (found["all-gather"].calls, found["all-gather"].bytes) == (1, 64 * VOCAB * 2)
+    alone = colltool.price("hgx-h200", "ar", size=64 * HIDDEN * 2, ranks=8, library="vllm@0.24.0").best
+    assert found["all-reduce"].each_s == alone.total_s
+    assert served.decode.network_s == pytest.approx(sum(one.each_s * one.calls for one in served.decode.operations))
+    assert sum(one.share for one in served.decode.operations) == pytest.approx(1)
+
+
+def test_a_prompt_is_its_chunks() -> None:
+    one, four = (colltool.serve("llama3-70b", "hgx-h200", isl=32768, chunk=chunk, **LLAMA).prefill for chunk in (32768, 8192))
+    assert by_name(four)["all-reduce"].calls == 4 * by_name(one)["all-reduce"].calls == 8 * LAYERS
+    assert by_name(four)["all-reduce"].bytes * 4 == by_name(one)["all-reduce"].bytes
+
+
+def test_experts_take_the_place_of_one_all_reduce_a_layer() -> None:
+    """DeepSeek-V3: 61 layers, 58 with experts; tp 8, experts on 64, so eight replicas of attention with two sequences each."""
+    served = colltool.serve("deepseek-v3", "dgx-h100", tp=8, ep=64, batch=16, weights="fp8", experts_library="deepep")
+    found = by_name(served.decode)
+    assert served.deployment.dp == 8
+    assert found["all-reduce"].calls == 2 * 61 - 58
+    assert found["dispatch"].calls == found["combine"].calls == 58
+    price = colltool.price(
+        "dgx-h100", "dispatch", ranks=64, library="deepep", tokens=1, top_k=8, hidden=7168, experts=256, groups=4
+    )
+    assert found["dispatch"].each_s == pytest.approx(price.best.total_s)
+
+
+def test_experts_cut_by_tp_exchange_nothing() -> None:
+    served = colltool.serve("deepseek-v3", "dgx-h100", tp=8, ep=8, batch=16)
+    assert set(by_name(served.decode)) == {"all-reduce", "all-gather"}
+    assert by_name(served.decode)["all-reduce"].calls == 2 * 61
+
+
+def test_stages_pass_tokens_on() -> None:
+    served = colltool.serve("llama3-70b", "hgx-h200", tp=8, pp=2, batch=64)
+    found = by_name(served.decode)
+    assert (found["p2p"].calls, found["p2p"].group) == (1, "2, every 8")
+    assert served.deployment.tokens == 32
+
+
+def test_the_bytes_of_a_cache() -> None:
+    """Llama 3 70B: 80 layers of 8 KV heads of 128, twice, in bf16; DeepSeek-V3: 61 of 512 + 64."""
+    assert kv_bytes(model("llama3-70b"), "bf16") == 80 * 2 * 8 * 128 * 2
+    assert kv_bytes(model("deepseek-v3"), "bf16") == 61 * (512 + 64) * 2
+
+
+def test_the_floor_is_weights_and_cache_over_memory_bandwidth() -> None:
+    """Weights of 70.6e9 parameters in bf16 on 8 ranks, half of the embeddings unread, and 64 caches of 4,608 tokens."""
+    served = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
+    ends = VOCAB * HIDDEN * 2 / 8  # embedding and head; a step reads the head and next to nothing of the embedding
+    weights = (model("llama3-70b").parameters / 8 - ends / 2) * 2
+    cache = 64 * (4096 + 512) * 80 * 2 * 8 * 128 * 2 / 8
+    assert served.decode.floor_s == pytest.approx((weights + cache) / 4.8e12, rel=0.01)
+    assert served.fits
+    assert not colltool.serve("llama3-70b", "dgx-h100", tp=1).fits
+
+
+def test_the_share_of_a_given_time() -> None:
+    served = colltool.serve("llama3-70b", "hgx-h200", tpot="18ms", **LLAMA)
+    assert served.share == pytest.approx(served.decode.network_s / 0.018)
+    assert "of 18 ms" in served.summary()
+
+
+@pytest.mark.parametrize(("tokens", "measured_us"), [(128, 610.0 * 38 / 38), (4096, 8840.0), (16384, 31650.0)])
+def test_a_cache_moves_as_measured(tokens: int, measured_us: float) -> None:
+    """Mooncake between 8 and 8 H800 (vLLM docs): 1.13 GB in 8.84 ms and 4.5 GB in 31.65 ms; here by bytes alone."""
+    sizes = {128: 38e6, 4096: 1130e6, 16384: 4500e6}
+    from colltool.kernels.files import find_library
+    from colltool.kernels.formulas import FORMULAS, KernelCall
+
+    kernel = find_library("mooncake").library.kernels[0]
+    times = FORMULAS[kernel.formula].of(kernel.parameters, KernelCall(8, sizes[tokens], 0, 50e9))
+    assert times.total_s * 1e6 == pytest.approx(measured_us, rel=0.15)
+
+
+def test_a_cache_hides_behind_prefill_or_not() -> None:
+    plain = colltool.serve("llama3-70b", "hgx-h200", prefill_tp=8, **LLAMA).kv
+    assert plain is not None
+    assert plain.bytes == 4096 * kv_bytes(model("llama3-70b"), "bf16")
+    assert plain.hidden
+    assert plain.prefill_layer_s is not None
+    assert plain.layer_s <= plain.prefill_layer_s
+    assert plain.exposed_s < plain.total_s
+    assert plain.hiding_nic_Bps == pytest.approx(plain.bytes / 80 / plain.prefill_layer_s / 8 / 0.935)
+
+
+def test_a_search_puts_the_best_first_and_fills_the_ranks() -> None:
+    found = colltool.serve("llama3-70b", "hgx-h200", search=True, ranks=16, batch=64)
+    times = [one.decode.network_s + one.decode.floor_s for one in found.served]
+    assert times == sorted(times)
+    assert all(one.deployment.ranks == 16 and one.fits for one in found.served)
+
+
+def test_values_and_fabrics_stand_side_by_side() -> None:
+    varied = colltool.serve("llama3-70b", "hgx-h200", tp=16, batch=64, vary="roce.bandwidth=25GB/s,50GB/s")
+    assert varied.served[0].decode.network_s > varied.served[1].decode.network_s
+    assert colltool.serve("llama3-70b", ["hgx-h200", "dgx-b200"], tp=8, batch=8).names == ("hgx-h200", "dgx-b200")
+
+
+def test_changes_are_what_they_say() -> None:
+    served = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
+    change = next(one for one in served.changes if one.change == "tp 4, pp 2")
+    again = colltool.serve("llama3-70b", "hgx-h200", tp=4, pp=2, batch=64, engine="vllm@0.24.0")
+    assert change.network_s == pytest.approx(again.decode.network_s)
+
+
+@pytest.mark.parametrize(
+    ("job", "fabric", "asked", "words"),
+    [
+        ("llama3-70b", "hgx-h200", {"tp": 7}, "64 heads do not fill tp 7"),
+        ("llama3-70b", "hgx-h200", {"ep": 8}, "has no experts"),
+        ("deepseek-v3", "dgx-h100", {"ep": 48}, "do not fill 48 ranks evenly"),
+        ("llama3-70b", "hgx-h200", {"tp": 8, "batch": 1, "dp": 2}, "leave some of 2 replicas"),
+        ("llama3-70b", "mi300x", {"tp": 16}, "needs 16 ranks, mi300x has 8"),
+        ("deepseek-v3", "hgx-h20", {"ep": 64}, "was measured on h20"),
+        ("deepseek-v3", "aws-p5", {"ep": 64}, "EFA"),
+        ("llama3-70b", "star512", {"tp": 8, "engine": "vllm"}, "does not say which GPU"),
+        ("llama3-70b", "hgx-h200", {"engine": "vlm"}, "no library 'vlm'"),
+        ("llama3-70b", "hgx-h200", {"weights": "fp7"}, "'fp7' is not known"),
+        ("llama3-70b", "hgx-h200", {"ranks": 8}, "is of a search"),
+        ("llama3-70b", "hgx-h200", {"kv_library": "vllm"}, "moves no KV caches"),
+        ("llama3-70b", "hgx-h200", {"tpot": "-1ms"}, "time"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(job: str, fabric: str, asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(ColltoolError, match=words):
+        colltool.serve(job, fabric, **asked)
+
+
+def test_experts_by_nccl_where_nothing_was_measured() -> None:
+    served = colltool.serve("deepseek-v3", "aws-p5", ep=64, batch=128, experts_library="nccl")
+    assert "two-level" in by_name(served.decode)["dispatch"].kernel or "direct" in by_name(served.decode)["dispatch"].kernel
+
+
+def test_an_engine_as_people_write_it() -> None:
+    one, other = (colltool.serve("llama3-70b", "hgx-h200", tp=8, engine=engine) for engine in ("vllm 0.24", "vllm@0.24.0"))
+    assert one == other
+    assert Deployment(tp=8, ep=64, dp=8).spoken == "tp 8, ep 64, dp 8"
