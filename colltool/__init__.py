@@ -14,7 +14,7 @@ _HOMES = {
     "api.measurements": ("calibrate", "doctor", "trace", "validate"),
     "api.networks": ("contention", "draw_fabric", "size_fabric", "verify"),
     "api.report": ("report",),
-    "api.serving": ("serve",),
+    "api.serving": ("reshard", "serve"),
     "api.values": ("list_fabrics", "readings"),
     "base.errors": ("ColltoolError",),
     "estimate.assumptions": ("Readings",),
@@ -24,7 +24,7 @@ __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "compare_sensitivity",
     "contention", "crossover", "diff", "diff_libraries", "doctor", "draw_fabric", "explain", "ladder", "list_fabrics",
     "list_libraries", "load_fabric", "load_job", "plan", "plan_sensitivity", "price", "price_list", "readings", "report",
-    "search_layouts", "sensitivity", "serve", "show_library", "size_fabric", "sweep", "trace", "validate", "verify",
+    "reshard", "search_layouts", "sensitivity", "serve", "show_library", "size_fabric", "sweep", "trace", "validate", "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from colltool.api.networks import contention, draw_fabric, size_fabric, verify
     from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list
     from colltool.api.report import report
-    from colltool.api.serving import serve
+    from colltool.api.serving import reshard, serve
     from colltool.api.values import list_fabrics, readings
     from colltool.base.errors import ColltoolError
     from colltool.estimate.assumptions import Readings

@@ -174,6 +174,9 @@ ARGUMENTS = {
     "serve_ranks": Argument("--ranks -n", "N", "Of --search: all ranks of the deployment.", "count", 1, python="ranks"),
     "cuts": Argument("--search", help="Every cut of the ranks into tp, pp, dp and ep; the best first.", kind="flag",
         python="search"),
+    "senders": Argument("--from", "N", "Ranks that hold the weights, a share each.", "count", 1, 2**24),
+    "receivers": Argument("--to", "N", "Ranks that need them.", "count", 1, 2**24),
+    "replica": Argument("--replica", "N", "Ranks of a replica that receives. [default: 1]", "count", 1, 2**24),
     # layouts
     "layout": Argument("--layout", "FILE", "A layout file: groups, what each runs, a map."),
     "kind": Argument("--pattern", "KIND", "block, cyclic, random, axis or box. [default: block]"),

@@ -11,7 +11,7 @@ from colltool.api import values as v
 from colltool.api.jobs import AnyJob
 from colltool.api.values import AnyFabric, AnyPath
 from colltool.base.errors import ColltoolError, given
-from colltool.base.formatting import parse_time
+from colltool.base.formatting import parse_rate, parse_time
 from colltool.definitions.reader import Overrides
 from colltool.fabric.load import load_fabric
 from colltool.kernels.deployment import CHUNK, Deployment
@@ -20,6 +20,7 @@ from colltool.kernels.formulas import WIDTHS
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
+    from colltool.kernels.reshard import Resharded
     from colltool.kernels.served import Served, ServeList, ServeQuestion
     from colltool.training.model import TransformerModel
 
@@ -94,6 +95,45 @@ def serve(
     if len(several) == 1 and not v.vary_of(vary):
         return asked.on(_loaded(several[0], overrides))
     return asked.beside(several, vary, overrides)
+
+
+def reshard(
+    job: AnyJob,
+    fabric: AnyFabric,
+    *,
+    receivers: int,
+    senders: int | None = None,
+    replica: int = 1,
+    weights: str = "bf16",
+    storage: str | float | None = None,
+) -> Resharded:
+    """Weights from one mesh to another, or from a store: each way, and the wire that limits it.
+
+    Args:
+        job, fabric: a model or job, and a fabric; or a path, shipped name or mapping to load.
+        receivers: ranks that need the weights; replicas of ``replica`` of them hold a share each.
+        senders: ranks that hold them, a share each; or ``storage``, a rate such as ``"200GB/s"`` of all ranks together.
+        weights: bf16, fp8, nvfp4.
+
+    Returns:
+        A :class:`colltool.kernels.reshard.Resharded`; seconds and bytes.
+
+    Raises:
+        ColltoolError: meshes that do not fit the fabric or each other.
+    """
+    from colltool.kernels.reshard import reshard as run
+
+    model, loaded = _model_of(job), v.fabric_of(fabric)
+    wanted, each = v.count_of(receivers, "receivers", 1, 2**24), v.count_of(replica, "replica", 1, 2**24)
+    if (senders is None) == (storage is None):
+        fix = f"add {given('senders', 64)}, or {given('storage', '200GB/s')}"
+        raise ColltoolError("the weights come from ranks or from a store", argument="senders", fix=fix)
+    rate = None if storage is None else parse_rate(storage) if isinstance(storage, str) else v.number_of(storage, "storage")
+    if rate is not None and not 0 < rate < 1e18:
+        raise ColltoolError("a rate above 0", argument="storage", fix=f"write {given('storage', '200GB/s')}")
+    width = WIDTHS[_dtype(weights, "weights")]
+    held = 0 if senders is None else v.count_of(senders, "senders", 1, 2**24)
+    return run(model.name, model.parameters * width, loaded, held, wanted, each, storage_Bps=rate)
 
 
 class _ServeAsked:

@@ -56,6 +56,7 @@ COMMANDS = {
     "sensitivity": ("choices", "Whether the winner holds where numbers are off."),
     "ladder": ("prices", "A list of prices to compare, and to hold CI to."),
     "serve": ("serving", "The network's part of a token: by engine, group and kernel."),
+    "reshard": ("serving", "Weights from one mesh to another, or from a store."),
     "plan": ("choices", "A training job's step on a fabric, and what to change."),
     "contention": ("networks", "What a layout costs: link loads of groups that run together."),
     "verify": ("networks", "Every formula against its executed schedule."),

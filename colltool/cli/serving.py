@@ -1,4 +1,4 @@
-"""``colltool serve``: the network's part of a token."""
+"""``colltool serve|reshard``: the network's part of a token, and weights from one mesh to another."""
 
 from __future__ import annotations
 
@@ -57,3 +57,33 @@ def serve(
     many: dict[str, Any] = {"search": search, "ranks": ranks, "vary": vary or (), "overrides": fabric.overrides}
     served = colltool.serve(job, fabric.several, tpot=tpot, **cut, **kernels, **many)
     out.emit(served)
+
+
+@command()
+def reshard(
+    job: o.JobFile,
+    fabric: FabricChoice,
+    receivers: Annotated[int, o.option("receivers")],
+    senders: Annotated[int | None, o.option("senders")] = None,
+    replica: Annotated[int, o.option("replica")] = 1,
+    weights: Annotated[str, o.option("weights")] = "bf16",
+    storage: Annotated[str | None, o.option("storage", "In place of senders: a store, at this rate in all.")] = None,
+    *,
+    out: Out,
+) -> None:
+    """Weights from one mesh to another: pairs, a tree of replicas, or one root, and the wire that limits each.
+
+    RL's sync from trainer to rollout, resharding, and with --storage the load of a checkpoint.
+
+    Examples:
+      colltool reshard llama3-70b -f dgx-h100 --from 128 --to 64 --replica 8
+      colltool reshard llama3-70b -f dgx-h100 --to 64 --replica 8 --storage 200GB/s
+    """
+    asked: dict[str, Any] = {
+        "senders": senders,
+        "receivers": receivers,
+        "replica": replica,
+        "weights": weights,
+        "storage": storage,
+    }
+    out.emit(colltool.reshard(job, fabric.load(), **asked))

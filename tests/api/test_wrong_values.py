@@ -52,6 +52,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "ladder": {},
     "diff": {"old": DOCUMENT, "new": DOCUMENT},
     "serve": {"job": "llama3-8b", "fabric": "dgx-h100", "tp": 2},
+    "reshard": {"job": "llama3-8b", "fabric": "dgx-h100", "senders": 8, "receivers": 8},
     "list_libraries": {},
     "show_library": {"library": "vllm@0.24.0"},
     "diff_libraries": {"fabric": "dgx-b200", "old": "sglang@0.5.10", "new": "sglang@0.5.14"},

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "job show": ("job", "show", "llama3-70b", "-n", "256"),
     "price kernels": ("price", "ar", "-f", "hgx-h200", "-n", "4", "-M", "64KB", "--library", "vllm@0.24.0"),
     "crossover kernels": ("crossover", "ar", "-f", "dgx-b200", "-n", "8", "--library", "vllm"),
+    "reshard": ("reshard", "llama3-8b", "-f", "dgx-h100", "--from", "16", "--to", "16", "--replica", "8"),
     "serve": ("serve", "llama3-70b", "-f", "hgx-h200", "--tp", "8", "--batch", "64", "--engine", "vllm@0.24.0"),
     "library list": ("library", "list"),
     "library show": ("library", "show", "deepep"),

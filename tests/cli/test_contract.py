@@ -73,6 +73,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "crossover kernels": ("crossover", "ar", "-f", "dgx-b200", "-n", "8", "--library", "vllm"),
     "diff libraries": ("diff", "--library", "sglang@0.5.10", "sglang@0.5.14", "-f", "dgx-b200"),
     "serve": ("serve", "llama3-70b", "-f", "hgx-h200", "--tp", "8", "--batch", "64", "--engine", "vllm@0.24.0"),
+    "reshard": ("reshard", "llama3-8b", "-f", "dgx-h100", "--from", "16", "--to", "16", "--replica", "8"),
     "serve search": ("serve", "llama3-70b", "-f", "hgx-h200", "--search", "-n", "16"),
     "library list": ("library", "list"),
     "library show": ("library", "show", "vllm@0.24.0"),

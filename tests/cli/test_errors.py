@@ -20,8 +20,8 @@ PRIMITIVES = (
     "known: ar (all-reduce), ag (all-gather), rs (reduce-scatter), a2a (all-to-all), bc (broadcast), reduce (reduce), p2p (p2p)"
 )
 NAMES = (
-    "price crossover breakdown compare sweep sensitivity ladder serve plan contention verify calibrate validate trace doctor "
-    "report diff explain export fabric job library guide"
+    "price crossover breakdown compare sweep sensitivity ladder serve reshard plan contention verify calibrate "
+    "validate trace doctor report diff explain export fabric job library guide"
 )
 COMMANDS = f"commands: {', '.join(NAMES.split())}"
 WRITE_SIZE = "write 16MB (10^6 bytes) or 16MiB (2^20)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from colltool.base.formatting import format_bytes, format_count, format_rate, format_time, whole_percent
+from colltool.kernels.reshard import Resharded
 from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
@@ -158,7 +159,39 @@ def _list_document(result: ServeList) -> Document:
     return {"title": result.title, "tried": result.tried, "served": served, "refused": refused}
 
 
+def _reshard_answer(result: Resharded) -> str:
+    first = result.best
+    source = f"{result.senders} ranks" if result.storage_Bps is None else f"a store of {format_rate(result.storage_Bps)}"
+    where = f"{result.job} on {on_fabric(result.fabric, result.overrides)}, {format_bytes(result.bytes)} from {source}"
+    to = f"to {result.receivers // result.replica} replicas of {result.replica} ranks"
+    told = f"{format_time(first.total_s)} by {first.way}, limited by {first.wire}: {where} {to}."
+    return f"{told} No way takes less than {format_time(result.least_s)}."
+
+
+_WAY = (
+    label("way", "way"),
+    number("total_s", "total", format_time),
+    label("wire", "limited by", drop=1),
+    number("out_bytes", "out of a sender", format_bytes, 2),
+    number("in_bytes", "into a receiver", format_bytes, 2),
+)
+
+
+def _ways(result: Resharded) -> Table:
+    return Table((*context(result.overrides, job=result.job, fabric=result.fabric), *_WAY), result.ways, 0)
+
+
 VIEWS = {
+    Resharded: View(
+        "reshard",
+        lambda result: [Headline(_reshard_answer(result)), _ways(result)],
+        lambda result: (
+            fields(result, "job fabric bytes senders receivers replica storage_Bps least_s")
+            | {"ways": [plain(one) for one in result.ways]}
+        ),
+        _ways,
+        _reshard_answer,
+    ),
     Served: View("serve", _blocks, _document, _operations, _answer),
     ServeList: View("serve-list", _list_blocks, _list_document, _list_table, _list_answer),
 }
