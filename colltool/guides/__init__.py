@@ -16,6 +16,7 @@ TOPICS = (
     "accuracy",
     "measurements",
     "traces",
+    "serving",
     "exports",
     "ci",
     "python",

@@ -96,7 +96,8 @@ class DispatchFile(Part):
 class LibraryFile(Part):
     """A library: its name, version, kernels, and which of them runs when.
 
-    ``like``: a GPU that was not measured, by one that was. ``most_ranks``: that its all-reduce takes; more are left to NCCL.
+    ``like``: a GPU that was not measured, by one that was; ``like_error``: the median error of that, where it is known.
+    ``most_ranks``: that its all-reduce takes; more are left to NCCL.
     """
 
     schema_: Annotated[Literal["colltool.library/1"], Field(alias="schema")] = "colltool.library/1"
@@ -105,6 +106,7 @@ class LibraryFile(Part):
     spoken: Label
     most_ranks: RankCount | None = None
     like: Annotated[dict[DeviceName, DeviceName], Field(default_factory=dict), Accepted('a table such as {h200 = "h100"}')]
+    like_error: Annotated[dict[DeviceName, Fraction], Field(default_factory=dict), Accepted("a table such as {h200 = 0.049}")]
     kernels: Annotated[tuple[KernelFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[kernels]]")]
     dispatch: Annotated[tuple[DispatchFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[dispatch]]")] = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -72,7 +72,8 @@ class _Ground(NamedTuple):
     """Kernels for an operation on a machine, and what to say where it is another machine than was measured."""
 
     kernels: tuple[KernelFile, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    like_error: float | None = None  # of another GPU's numbers; None where it was measured itself, or nobody knows
 
 
 def ground(library: LibraryFile, operation: str, on: Where) -> _Ground:
@@ -103,17 +104,18 @@ def ground(library: LibraryFile, operation: str, on: Where) -> _Ground:
     notes = [] if gpu == on.gpu else [f"{on.gpu} was not measured: {gpu}'s numbers"]
     if across and operation in EXPERTS and not 0.9 < on.nic_Bps / _MEASURED_NIC < 1.1:
         notes.append(f"measured on {format_rate(_MEASURED_NIC)} a rank, not on {format_rate(on.nic_Bps)}")
-    return _Ground(found, tuple(notes))
+    return _Ground(found, tuple(notes), None if gpu == on.gpu else library.like_error.get(on.gpu))
 
 
 def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tokens | None = None,
-             notes: Sequence[str] = ()) -> KernelEstimate:  # fmt: skip
+             under: _Ground | None = None) -> KernelEstimate:  # fmt: skip
     """A kernel's time; ``size`` is M, or with ``what`` made of its tokens.
 
     Below the smallest size that was measured the time is held there; above, and on other ranks, the law goes on and the error
     that is stated doubles.
     """
-    outside = list(notes)
+    known = under is not None and under.like_error is not None
+    outside = list(under.notes if under is not None and not known else ())
     sent = size if what is None else bytes_sent(kernel.copies, what, on.ranks, on.nodes)
     held = sent
     if what is not None and kernel.tokens is not None:
@@ -135,6 +137,9 @@ def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tok
     times = FORMULAS[kernel.formula].of(kernel.parameters, KernelCall(on.ranks, held, experts, on.nic_Bps, own))
     times = _no_faster_than_wires(times, kernel, on, sent, what)
     error = None if kernel.error is None else min(1.0, kernel.error * (_OFF if outside else 1))
+    if error is not None and under is not None and under.like_error is not None:
+        error = max(error, under.like_error)
+        outside = [*under.notes, *outside]
     return KernelEstimate(
         library=library,
         kernel=kernel.name,
@@ -148,7 +153,7 @@ def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tok
         error=error,
         error_of=kernel.error_of,
         measured=measured_on(kernel),
-        on_ground=not outside,
+        on_ground=not outside or (known and outside == list(under.notes if under else ())),
         notes=tuple(filter(None, (*outside, kernel.said))),
     )
 
@@ -188,7 +193,7 @@ def price_kernels(asked: AskedLibrary, fabric: Fabric, operation: str, size: flo
     taken, reason = _taken(library, operation, on, size)
     if taken != NCCL:
         found = ground(library, operation, on)
-        rows = [estimate(one, library.called, on, size, notes=found.notes) for one in found.kernels]
+        rows = [estimate(one, library.called, on, size, under=found) for one in found.kernels]
         rows.sort(key=lambda row: row.total_s)
         taken = taken or rows[0].kernel
         if all(row.kernel != taken for row in rows):
@@ -301,7 +306,7 @@ def price_experts(
                 raise
             refused.append((one.library.called, error.what))
             continue
-        rows += [estimate(kernel, one.library.called, on, 0, what, found.notes) for kernel in found.kernels]
+        rows += [estimate(kernel, one.library.called, on, 0, what, found) for kernel in found.kernels]
     if not rows:
         why = "; ".join(dict.fromkeys(what for name, what in refused if name.startswith("deepep") or on.gpu not in what))
         fix = "NCCL's all-to-all of the same bytes, or a file of your own: colltool library init"

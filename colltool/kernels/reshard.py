@@ -83,7 +83,7 @@ def reshard(job: str, weights: float, fabric: Fabric, senders: int, receivers: i
     wires, copies = _wires(fabric, senders, receivers), receivers // replica
     into = weights / replica
     if storage_Bps is not None:
-        store, whole = _Shared(copies * weights / storage_Bps, "storage"), _Shared(weights / storage_Bps, "storage")
+        store, whole = _AllTogether(copies * weights / storage_Bps, "storage"), _AllTogether(weights / storage_Bps, "storage")
         ways = [
             _way("every replica reads the store", wires, 0.0, into, store),
             _way("one replica reads, the others are fed by a tree", wires, into, into, whole, copies=copies),
@@ -91,8 +91,8 @@ def reshard(job: str, weights: float, fabric: Fabric, senders: int, receivers: i
         least = max(whole.seconds, into / wires.tier.bandwidth)
     else:
         out = weights / senders
-        pairs, tree = (_Shared(weights * count / wires.all_Bps, wires.level) for count in (copies, 1))
-        root = _Shared(weights / wires.tier.bandwidth, f"{wires.tier.name} of the root")
+        pairs, tree = (_AllTogether(weights * count / wires.all_Bps, wires.level) for count in (copies, 1))
+        root = _AllTogether(weights / wires.tier.bandwidth, f"{wires.tier.name} of the root")
         ways = [
             _way("pairs", wires, copies * out, into, pairs),
             _way("tree", wires, max(out, into if copies > 1 else 0.0), into, tree, copies=copies),
@@ -104,17 +104,17 @@ def reshard(job: str, weights: float, fabric: Fabric, senders: int, receivers: i
                      storage_Bps=storage_Bps, ways=tuple(ways), least_s=least, overrides=fabric.overrides)  # fmt: skip
 
 
-class _Shared(NamedTuple):
+class _AllTogether(NamedTuple):
     """What all messages together need of a wire or a store."""
 
     seconds: float
     name: str
 
 
-def _way(name: str, wires: _Wires, out: float, into: float, shared: _Shared, *, copies: int = 1) -> ReshardWay:
+def _way(name: str, wires: _Wires, out: float, into: float, shared: _AllTogether, *, copies: int = 1) -> ReshardWay:
     """The slowest of what a rank sends, what one receives and what all share; a tree adds a chunk for each level."""
     each, wire = max((out, f"{wires.tier.name} of a sender"), (into, f"{wires.tier.name} of a receiver"))
-    took = _Shared(wires.message_s(each), wire)
+    took = _AllTogether(wires.message_s(each), wire)
     depth = ceil(log2(copies + 1)) - 1 if copies > 1 else 0
     fill_s = depth * wires.message_s(min(CHUNK, into))
     slowest = max(took, shared)

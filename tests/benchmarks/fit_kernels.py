@@ -27,6 +27,10 @@ KIB, MIB = 1024, 2**20
 AIC = "ai-dynamo/aiconfigurator, commit 095f58a51 (Apache-2.0), read 2026-08"
 SMALL = (1024, 4 * MIB)
 
+LIKE_ERRORS = {"h200": 0.049, "b300": 0.088, "gb300": 0.077}
+"""The largest median of an engine's law asked of the next GPU: H100's of H200 3.4 to 4.9%, B200's of B300 4.9 to 8.8%, GB200's of
+GB300 4.1 to 7.7%."""
+
 Array = Any
 
 
@@ -232,6 +236,8 @@ def library(name: str, version: str, spoken: str, kernels: Sequence[Kernel], lik
     head += f'schema = "colltool.library/1"\nname = "{name}"\nversion = "{version}"\nspoken = "{spoken}"\n'
     head += f"most_ranks = {most_ranks}\n" if most_ranks else ""
     head += "like = { " + ", ".join(f'{one} = "{other}"' for one, other in like.items()) + " }\n" if like else ""
+    if any(gpu in LIKE_ERRORS for gpu in like) and most_ranks:
+        head += "like_error = { " + ", ".join(f"{gpu} = {LIKE_ERRORS[gpu]}" for gpu in like if gpu in LIKE_ERRORS) + " }\n"
     return "\n".join([head, *(kernel.text() for kernel in kernels), *([more] if more else [])])
 
 

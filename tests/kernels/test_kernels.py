@@ -151,17 +151,20 @@ def test_an_unknown_version_warns_and_names_the_nearest() -> None:
     assert any(note.startswith("warning: no data of sglang 0.5.12") for note in found.notes)
 
 
-def test_off_the_measured_ground_it_says_so_and_doubles_the_error() -> None:
-    """H200 by H100's numbers; fewer bytes than measured take what the fewest took."""
-    on, off = (
-        colltool.price(fabric, "ar", size="64KB", ranks=8, library="sglang@0.5.14").best for fabric in ("dgx-h100", "hgx-h200")
-    )
+def small(fabric: str, size: object = "64KB", ranks: int = 8) -> Any:
+    return colltool.price(fabric, "ar", size=size, ranks=ranks, library="sglang@0.5.14").best
+
+
+def test_off_the_measured_ground_it_says_so_and_widens_the_error() -> None:
+    """H200 by H100's numbers, as far off as that was; fewer bytes than measured take what the fewest took, at twice the error."""
+    on, off = small("dgx-h100"), small("hgx-h200")
     assert off.total_s == on.total_s
-    assert off.error == 2 * on.error
+    assert off.error == max(on.error, 0.049)
     assert "h200 was not measured: h100's numbers" in off.notes
-    tiny, least = (colltool.price("dgx-h100", "ar", size=size, ranks=8, library="sglang@0.5.14").best for size in (16, 1024))
+    tiny, least = small("dgx-h100", 16), small("dgx-h100", 1024)
     assert tiny.total_s == least.total_s
     assert "below 1 KiB not measured: held there" in tiny.notes
+    assert tiny.error == 2 * least.error
 
 
 def test_an_oversubscribed_network_slows_experts() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
-from colltool.base.errors import given
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time, ordinal, size_text, whole_percent
 from colltool.kernels.library_diff import LibraryDiff
 from colltool.kernels.results import (
@@ -201,7 +200,7 @@ _LIBRARY = (
 
 
 def _library_blocks(result: LibraryList) -> list[Block]:
-    told = f"{counted(len(result.rows), 'library file')} with measured kernels; {given('library', 'vllm@0.24.0')} takes one."
+    told = f"{counted(len(result.rows), 'library file')} with measured kernels; a price takes one by its name and version."
     return [Headline(told), Table(_LIBRARY, result.rows)]
 
 
