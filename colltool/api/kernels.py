@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.api import values as v
-from colltool.api.arguments import Options
+from colltool.api.arguments import LIBRARIES, Options
 from colltool.api.values import AnyFabric, AnyPath
 from colltool.base.errors import ColltoolError, given
-from colltool.kernels.files import EXPERTS, AskedLibrary, find_library, is_library, library_of, load_library, shipped_libraries
 
 if TYPE_CHECKING:
+    from colltool.kernels.files import AskedLibrary
     from colltool.kernels.formulas import Tokens
     from colltool.kernels.library_diff import LibraryDiff
     from colltool.kernels.results import KernelCrossover, KernelPriceList, LibraryList, LibraryShown
 
+EXPERTS = ("dispatch", "combine")
 DTYPES = {"dispatch": "fp8", "combine": "bf16"}  # as DeepEP sends them
 
 
@@ -57,6 +58,10 @@ def asked_of(
 ) -> tuple[str, AskedLibrary | None] | None:
     """The operation, and the library if one is named, of a question for kernels; None of one for algorithms."""
     word = primitive.lower() if isinstance(primitive, str) else ""
+    if word not in EXPERTS and library_file is None and call == NO_TOKENS and (library is None or library in LIBRARIES):
+        return None  # what is asked most, without reading any kernel
+    from colltool.kernels.files import find_library, library_of
+
     name = library if isinstance(library, str) else None
     asked = library_of(name, library_file)
     if slow_rank is not None and (asked is not None or word in EXPERTS):
@@ -134,6 +139,7 @@ def diff_libraries(fabric: AnyFabric, old: str, new: str, *, ranks: int | None =
     Raises:
         ColltoolError: a library that is not known, or one of algorithms beside one of kernels.
     """
+    from colltool.kernels.files import find_library, is_library
     from colltool.kernels.library_diff import diff_kernels, diff_versions
     from colltool.nccl.hardware import constants
 
@@ -151,6 +157,7 @@ def diff_libraries(fabric: AnyFabric, old: str, new: str, *, ranks: int | None =
 
 def list_libraries() -> LibraryList:
     """Every library whose kernels ship, with its versions, operations and the GPUs that they were measured on."""
+    from colltool.kernels.files import find_library, shipped_libraries
     from colltool.kernels.results import LibraryList, LibraryRow
 
     found = (find_library(f"{name}@{version}").library for name, version in shipped_libraries())
@@ -167,6 +174,7 @@ def show_library(library: str | None = None, *, library_file: AnyPath | None = N
     Raises:
         ColltoolError: no such library, or every mistake of the file at its line and column.
     """
+    from colltool.kernels.files import find_library, load_library
     from colltool.kernels.shown import shown_library
 
     if library_file is not None:

@@ -8,7 +8,6 @@ import colltool
 from colltool.cli import options as o
 from colltool.cli.command import command
 from colltool.cli.options import FabricChoice, Out
-from colltool.kernels.deployment import CHUNK
 
 
 @command()
@@ -27,7 +26,7 @@ def serve(
     experts_library: Annotated[str | None, o.option("experts_library")] = None,
     weights: Annotated[str, o.option("weights")] = "bf16",
     kv_dtype: Annotated[str, o.option("kv_dtype")] = "bf16",
-    chunk: Annotated[int, o.option("chunk")] = CHUNK,
+    chunk: Annotated[int, o.option("chunk")] = 8192,
     tpot: Annotated[str | None, o.option("tpot")] = None,
     prefill_tp: Annotated[int | None, o.option("prefill_tp")] = None,
     kv_library: Annotated[str | None, o.option("kv_library")] = None,

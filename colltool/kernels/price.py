@@ -111,35 +111,18 @@ def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tok
              under: _Ground | None = None) -> KernelEstimate:  # fmt: skip
     """A kernel's time; ``size`` is M, or with ``what`` made of its tokens.
 
-    Below the smallest size that was measured the time is held there; above, and on other ranks, the law goes on and the error
-    that is stated doubles.
+    Below the smallest size that was measured the time is held there; above, on other ranks, and on another GPU whose error nobody
+    knows, the law goes on and the error that is stated doubles.
     """
-    known = under is not None and under.like_error is not None
-    outside = list(under.notes if under is not None and not known else ())
     sent = size if what is None else bytes_sent(kernel.copies, what, on.ranks, on.nodes)
-    held = sent
-    if what is not None and kernel.tokens is not None:
-        if what.tokens < kernel.tokens[0]:
-            held = sent * kernel.tokens[0] / what.tokens
-            outside.append(f"fewer than {kernel.tokens[0]} tokens were not measured: held there")
-        elif what.tokens > kernel.tokens[1]:
-            outside.append(f"more than {kernel.tokens[1]} tokens were not measured")
-    elif kernel.sizes is not None:
-        held = max(size, kernel.sizes[0])
-        if size < kernel.sizes[0]:
-            outside.append(f"below {size_text(kernel.sizes[0])} not measured: held there")
-        elif size > kernel.sizes[1] * (1 + 1e-9):
-            outside.append(f"above {size_text(kernel.sizes[1])} not measured")
-    if not kernel.ranks[0] <= on.ranks <= kernel.ranks[1]:
-        low, high = kernel.ranks
-        outside.append(f"measured on {low if low == high else f'{low} to {high}'} ranks, not on {on.ranks}")
+    held, outside = _held(kernel, on, sent, what)
+    other = under.notes if under is not None else ()
+    known = under.like_error if under is not None else None
     experts, own = (what.experts, what.tokens * what.hidden * WIDTHS[what.dtype]) if what else (0, 0.0)
     times = FORMULAS[kernel.formula].of(kernel.parameters, KernelCall(on.ranks, held, experts, on.nic_Bps, own))
     times = _no_faster_than_wires(times, kernel, on, sent, what)
-    error = None if kernel.error is None else min(1.0, kernel.error * (_OFF if outside else 1))
-    if error is not None and under is not None and under.like_error is not None:
-        error = max(error, under.like_error)
-        outside = [*under.notes, *outside]
+    off = bool(outside) or (bool(other) and known is None)
+    error = None if kernel.error is None else max(known or 0.0, min(1.0, kernel.error * (_OFF if off else 1)))
     return KernelEstimate(
         library=library,
         kernel=kernel.name,
@@ -153,9 +136,30 @@ def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tok
         error=error,
         error_of=kernel.error_of,
         measured=measured_on(kernel),
-        on_ground=not outside or (known and outside == list(under.notes if under else ())),
-        notes=tuple(filter(None, (*outside, kernel.said))),
+        on_ground=not off,
+        notes=tuple(filter(None, (*other, *outside, kernel.said))),
     )
+
+
+def _held(kernel: KernelFile, on: Where, sent: float, what: Tokens | None) -> tuple[float, list[str]]:
+    """The bytes that a law is asked for, at least the fewest measured; and what of the call was not measured."""
+    held, outside = sent, []
+    if what is not None and kernel.tokens is not None:
+        if what.tokens < kernel.tokens[0]:
+            held = sent * kernel.tokens[0] / what.tokens
+            outside.append(f"fewer than {kernel.tokens[0]} tokens were not measured: held there")
+        elif what.tokens > kernel.tokens[1]:
+            outside.append(f"more than {kernel.tokens[1]} tokens were not measured")
+    elif what is None and kernel.sizes is not None:
+        held = max(sent, kernel.sizes[0])
+        if sent < kernel.sizes[0]:
+            outside.append(f"below {size_text(kernel.sizes[0])} not measured: held there")
+        elif sent > kernel.sizes[1] * (1 + 1e-9):
+            outside.append(f"above {size_text(kernel.sizes[1])} not measured")
+    low, high = kernel.ranks
+    if not low <= on.ranks <= high:
+        outside.append(f"measured on {low if low == high else f'{low} to {high}'} ranks, not on {on.ranks}")
+    return held, outside
 
 
 def _no_faster_than_wires(times: KernelTimes, kernel: KernelFile, on: Where, sent: float, what: Tokens | None) -> KernelTimes:
