@@ -58,7 +58,8 @@ def asked_of(
 ) -> tuple[str, AskedLibrary | None] | None:
     """The operation, and the library if one is named, of a question for kernels; None of one for algorithms."""
     word = primitive.lower() if isinstance(primitive, str) else ""
-    if word not in EXPERTS and library_file is None and call == NO_TOKENS and (library is None or library in LIBRARIES):
+    own = library is None or (isinstance(library, str) and library in LIBRARIES)
+    if own and word not in EXPERTS and library_file is None and all(part is None for part in call):
         return None  # what is asked most, without reading any kernel
     from colltool.kernels.files import find_library, library_of
 
