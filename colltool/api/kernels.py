@@ -117,13 +117,19 @@ def price_by(
     assert asked is not None
     if not sizes:
         raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '64KB')}")
-    each = [v.size_of(size) for size in sizes]
-    return KernelPriceList(tuple(price_kernels(asked, loaded, operation, size, on.group) for size in each))
+    from colltool.kernels.tables import price_by_table
+
+    each, run = [v.size_of(size) for size in sizes], price_by_table if asked.library.runs else price_kernels
+    return KernelPriceList(tuple(run(asked, loaded, operation, size, on.group) for size in each))
 
 
 def crossover_by(fabric: AnyFabric, operation: str, asked: AskedLibrary, ranks: int | None, options: Options) -> KernelCrossover:
     """Where a library's kernels cross on a machine, beside its own thresholds."""
     from colltool.kernels.crossover import kernel_crossover
+
+    if asked.library.runs:
+        fix = f"colltool crossover with {given('library', asked.library.runs)}, or price at several sizes"
+        raise ColltoolError(f"{asked.library.called} has a table of algorithms, no kernels", argument="library", fix=fix)
 
     own: Options = {**options, "library": None}
     return kernel_crossover(asked, v.fabric_of(fabric), operation, v.parsed(ranks, own).group)

@@ -233,7 +233,11 @@ def _engine(engine: Any, library_file: AnyPath | None) -> AskedLibrary | None:
     name = v.text_of(engine, "engine", "vllm@0.24.0").strip().lower().replace(" ", "@")
     if name.partition("@")[0] == NCCL:
         return None
-    return find_library(name)
+    found = find_library(name)
+    if "all_reduce" not in found.library.operations or found.library.runs:
+        what = f"{found.library.called} is no inference engine: it has no all-reduce of its own"
+        raise ColltoolError(what, argument="engine", fix="vllm, sglang or trtllm; without it the fabric's own library runs")
+    return found
 
 
 def _experts(library: Any) -> tuple[AskedLibrary | None, bool]:

@@ -60,16 +60,21 @@ def tuner_config(fabric: Fabric, groups: Sequence[AnyGroup] = (), channels: int 
 
 
 def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
-    """``NCCL_ALGO`` for each group: the algorithms of its rows by collective, among which NCCL chooses."""
+    """``NCCL_ALGO`` and ``NCCL_PROTO`` for each group: what its rows hold by collective, among which NCCL chooses."""
     lines = [
         f"# NCCL 2.24 or later. {fabric.name}; the algorithms of the tuner file's rows: NCCL_ALGO cannot depend on sizes.\n",
         "# Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.\n",
+        "# NCCL_PROTO: the protocols of the same rows. NCCL_TOPO_FILE is not written: it describes a host's PCIe and NVLink,\n"
+        "# which a fabric does not; NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write its own.\n",
     ]
     for cluster, sections in groupby(_sections(fabric, groups), key=lambda one: one.cluster):
         # NCCL_ALGO writes nvlstree where the plugin writes nvls_tree
-        each = [(one.collective, dict.fromkeys(row.algorithm.replace("_", "") for row in one.rows)) for one in sections]
+        own = list(sections)
+        each = [(one.collective, dict.fromkeys(row.algorithm.replace("_", "") for row in one.rows)) for one in own]
         listed = ";".join(f"{collective}:{','.join(names)}" for collective, names in each)
-        lines += [f"# {cluster.spoken}\n", f'NCCL_ALGO="{listed}"\n']
+        under = [(one.collective, dict.fromkeys(row.protocol for row in one.rows)) for one in own]
+        protocols = ";".join(f"{collective}:{','.join(names)}" for collective, names in under)
+        lines += [f"# {cluster.spoken}\n", f'NCCL_ALGO="{listed}"\n', f'NCCL_PROTO="{protocols}"\n']
     return "".join(lines)
 
 

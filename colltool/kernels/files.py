@@ -16,10 +16,12 @@ from pydantic import Field, model_validator
 
 from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.files import read_text
+from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import MAX_LISTED, Accepted, Fraction, Label, Part, Size, Slip, Slips, Words
 from colltool.definitions.reader import read_source
 from colltool.definitions.toml_source import scan_toml
 from colltool.fabric.library import DeviceName
+from colltool.fabric.tier_parts import check_algorithm
 from colltool.kernels.formulas import FORMULAS, Copies, FormulaName
 
 Operation = Literal["all_reduce", "all_to_all", "dispatch", "combine", "kv_transfer"]
@@ -84,10 +86,15 @@ class KernelFile(Part):
 
 
 class DispatchFile(Part):
-    """The kernel that the library's code takes: on these GPUs and ranks, from one size up to another (not included)."""
+    """What the library's code takes: on these GPUs (default: any) and ranks, from one size up to another (not included).
 
+    ``per``: the size is M of a rank, or of an all-to-all one block of M/N.
+    """
+
+    operation: Operation = "all_reduce"
     kernel: Label
-    gpus: Devices
+    gpus: Devices = ()
+    per: Literal["rank", "block"] = "rank"
     ranks: Annotated[tuple[RankCount, RankCount], _Ends]
     from_: Annotated[Size, Field(alias="from")] = 1.0
     to: Size
@@ -97,7 +104,8 @@ class LibraryFile(Part):
     """A library: its name, version, kernels, and which of them runs when.
 
     ``like``: a GPU that was not measured, by one that was; ``like_error``: the median error of that, where it is known.
-    ``most_ranks``: that its all-reduce takes; more are left to NCCL.
+    ``most_ranks``: that its all-reduce takes; more are left to NCCL. ``runs``: it has no kernels of its own but takes colltool's
+    algorithms, those that this library implements, by its table.
     """
 
     schema_: Annotated[Literal["colltool.library/1"], Field(alias="schema")] = "colltool.library/1"
@@ -105,9 +113,10 @@ class LibraryFile(Part):
     version: VersionName
     spoken: Label
     most_ranks: RankCount | None = None
+    runs: Literal["mpi", "rccl", "nccl"] | None = None
     like: Annotated[dict[DeviceName, DeviceName], Field(default_factory=dict), Accepted('a table such as {h200 = "h100"}')]
     like_error: Annotated[dict[DeviceName, Fraction], Field(default_factory=dict), Accepted("a table such as {h200 = 0.049}")]
-    kernels: Annotated[tuple[KernelFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[kernels]]")]
+    kernels: Annotated[tuple[KernelFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[kernels]]")] = ()
     dispatch: Annotated[tuple[DispatchFile, ...], Field(max_length=MAX_LISTED), Accepted("tables [[dispatch]]")] = ()
 
     @model_validator(mode="after")
@@ -115,7 +124,9 @@ class LibraryFile(Part):
         names = [one.name for one in self.kernels]
         slips = []
         for at, row in enumerate(self.dispatch):
-            if row.kernel not in (*names, NCCL):
+            if self.runs is not None:
+                slips += _unknown_algorithm(row, at)
+            elif row.kernel not in (*names, NCCL):
                 fix = f"{nearest(row.kernel, names)} known: {', '.join(dict.fromkeys(names))}, {NCCL}".strip()
                 slips.append(Slip(f"no kernel is called '{clipped(row.kernel)}'", fix, ("dispatch", at, "kernel")))
         if slips:
@@ -128,15 +139,40 @@ class LibraryFile(Part):
 
     @property
     def operations(self) -> tuple[str, ...]:
-        return tuple(one for one in OPERATIONS if any(kernel.operation == one for kernel in self.kernels))
+        named = {row.operation for row in (self.dispatch if self.runs else self.kernels)}
+        return tuple(one for one in OPERATIONS if one in named)
 
     @property
     def gpus(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(gpu for kernel in self.kernels for gpu in kernel.gpus))
 
 
+TWO_CALLS = "reduce+broadcast"
+"""In a table of algorithms: an all-reduce as two calls."""
+
+
+def _unknown_algorithm(row: DispatchFile, at: int) -> list[Slip]:
+    if row.kernel == TWO_CALLS:
+        return []
+    try:
+        check_algorithm(Primitive(row.operation), row.kernel)
+    except (ColltoolError, ValueError) as error:
+        return [Slip(getattr(error, "what", str(error)), getattr(error, "fix", ""), ("dispatch", at, "kernel"))]
+    return []
+
+
 NCCL = "nccl"
 """In a dispatch table: what the library leaves to NCCL."""
+
+
+UNMEASURED = {
+    "uccl-ep": "it is measured on EFA and on AMD, and no rows of it are held here",
+    "flashinfer": "its all-reduce is measured inside engines alone",
+    "gloo": "it is of CPUs, and nobody measured its thresholds",
+    "oneccl": "no measured rows of it are held here",
+    "mpich": "its decision tables are made for each machine",
+}
+"""Libraries that people ask for, and why there is no file."""
 
 
 class AskedLibrary(NamedTuple):
@@ -155,7 +191,8 @@ def shipped_libraries() -> tuple[tuple[str, str], ...]:
 
 def is_library(name: str) -> bool:
     """Whether kernels of a library with this name (without its version) ship."""
-    return name.partition("@")[0].lower() in {one for one, _ in shipped_libraries()}
+    own = name.partition("@")[0].lower()
+    return own in UNMEASURED or own in {one for one, _ in shipped_libraries()}
 
 
 def find_library(asked: str) -> AskedLibrary:
@@ -168,6 +205,9 @@ def find_library(asked: str) -> AskedLibrary:
     known = [one for own, one in shipped_libraries() if own == name]
     if not known:
         names = list(dict.fromkeys(own for own, _ in shipped_libraries()))
+        if name in UNMEASURED:
+            fix = "a file of your own: colltool library init; or one of colltool library list"
+            raise ColltoolError(f"{name} has no kernels here: {UNMEASURED[name]}", argument="library", fix=fix)
         fix = f"{nearest(name, names)} known: {', '.join(names)}; colltool library list shows them".strip()
         raise ColltoolError(f"no library '{clipped(name)}' has kernels here", argument="library", fix=fix)
     version = next((one for one in reversed(known) if one.startswith(f"{version}.")), version) if version else version

@@ -223,7 +223,7 @@ def _of_version(asked: AskedLibrary) -> tuple[str, ...]:
 
 def rules_for(library: LibraryFile, on: Where) -> list[tuple[float, float, str]]:
     """(from, to, kernel) of the library's own table on a machine, by size."""
-    own = [row for row in library.dispatch if on.gpu in row.gpus and row.ranks[0] <= on.ranks <= row.ranks[1]]
+    own = [row for row in library.dispatch if (on.gpu in row.gpus or not row.gpus) and row.ranks[0] <= on.ranks <= row.ranks[1]]
     return sorted((row.from_, row.to, row.kernel) for row in own)
 
 

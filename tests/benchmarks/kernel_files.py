@@ -259,9 +259,18 @@ def nccl_windows() -> str:
     contrib = "NVIDIA/nccl contrib/custom_algos, 2.30.7 (Apache-2.0), GB200 NVL72, CUDA graph, fp32"
     names = {"nvls one-shot (multimem.ld_reduce, no barrier)": ("nvls one-shot", 64 * KIB),
              "nvls two-shot Lamport": ("nvls two-shot Lamport", 128 * KIB),
-             "nvls two-shot with barrier": ("nvls two-shot", 256 * KIB)}  # fmt: skip
+             "nvls two-shot with barrier": ("nvls two-shot", 256 * KIB), "nccl default": ("default", 32 * KIB)}  # fmt: skip
     kernels = [
-        fit(name, "switch", rows(kernel=own, operation="all-reduce"), ["gb200"], (4, 8), ("1KiB", "1MiB"), contrib, free=free)
+        fit(
+            name,
+            "switch",
+            rows(kernel=own, operation="all-reduce", gpu="gb200"),
+            ["gb200"],
+            (4, 8),
+            ("1KiB", "1MiB"),
+            contrib,
+            free=free,
+        )
         for own, (name, free) in names.items()
     ]
     source = "vllm-project/vllm pull request 24532: 4 ranks, the machine is H100 or B200"

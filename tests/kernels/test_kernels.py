@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -195,6 +195,7 @@ def test_an_engine_s_thresholds_are_held_against_the_machine() -> None:
 
 def test_each_shipped_kernel_says_its_source_and_error() -> None:
     for library in EVERY:
+        assert library.source or library.kernels
         assert all(one.source and one.error and one.error_of for one in library.kernels)
 
 
@@ -253,3 +254,33 @@ def test_a_version_of_nccl_needs_no_python(tmp_path: Path, monkeypatch: pytest.M
     file.write_text('name = "nccl"\nversion = "2.98"\n[base_latency]\nring = [1.0]\n')
     with pytest.raises(ColltoolError, match="has no table 'base_latency'"):
         colltool.price("dgx-h100", "ar", library_file=file, **asked)
+
+
+@pytest.mark.parametrize(
+    ("primitive", "ranks", "size", "taken"),
+    [("ar", 64, "64KB", "recursive-doubling"), ("ar", 64, "1MB", "rabenseifner"), ("ar", 2, "4KiB", "ring"),
+     ("ar", 256, "1KB", "reduce+broadcast"), ("a2a", 64, 64 * 1023, "bruck"), ("a2a", 64, 64 * 1024, "direct"),
+     ("a2a", 64, 64 * 2**18, "pairwise"), ("a2a", 2, 2, "pairwise")],
+)  # fmt: skip
+def test_open_mpi_takes_the_algorithm_of_its_table(primitive: str, ranks: int, size: Any, taken: str) -> None:
+    """coll_tuned_decision_fixed.c of 5.0, looked up by hand; an all-to-all by its block."""
+    found = colltool.price("mpi-cluster", primitive, size=size, ranks=ranks, library="openmpi@5.0")
+    assert (found.library.kernel, found.best.kernel) == (taken, taken)
+
+
+def test_what_open_mpi_takes_costs_what_the_algorithm_does() -> None:
+    found = colltool.price("mpi-cluster", "ar", size="1MB", ranks=64, library="openmpi").best
+    alone = colltool.price("mpi-cluster", "ar", size="1MB", ranks=64, library="mpi", algorithms="rabenseifner").best
+    assert found.total_s == pytest.approx(float(alone.total_s))
+    with pytest.raises(ColltoolError, match="no table of all-gather"):
+        colltool.price("mpi-cluster", "ag", size="1MB", ranks=64, library="openmpi")
+
+
+def test_every_row_of_a_table_is_met_once() -> None:
+    library = find_library("openmpi").library
+    for operation in library.operations:
+        for ranks in (2, 3, 4, 7, 8, 16, 100, 128, 300, 512, 1024, 2048, 4096, 10**6):
+            rows = [row for row in library.dispatch if row.operation == operation and row.ranks[0] <= ranks <= row.ranks[1]]
+            assert rows[0].from_ == 1
+            assert all(one.to == other.from_ for one, other in pairwise(rows))
+            assert rows[-1].to > 1e15

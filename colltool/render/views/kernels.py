@@ -226,7 +226,8 @@ _DISPATCH = (
 
 def _shown_blocks(result: LibraryShown) -> list[Block]:
     like = [f"{one} by {other}'s numbers" for one, other in result.like]
-    out: list[Block] = [Headline(f"{result.library}, {result.spoken}: {counted(len(result.kernels), 'kernel')}.")]
+    own = counted(len(result.kernels), "kernel") if result.kernels else counted(len(result.dispatch), "row") + " of its table"
+    out: list[Block] = [Headline(f"{result.library}, {result.spoken}: {own}.")]
     out.append(Table(_KERNEL, result.kernels))
     out.append(Table(_DISPATCH, result.dispatch, title="which it takes"))
     return out + listed("not measured", like) + listed("sources", result.sources)

@@ -263,11 +263,17 @@ def test_a_name_as_long_as_they_come_keeps_lines_short() -> None:
 
 def test_env_lists_all_that_rows_have_by_nccls_other_names() -> None:
     lines = tuner_env(NO_SHARP, [8, 64]).splitlines()
-    assert [line for line in lines if not line.startswith("#")] == [
+    assert [line for line in lines if line.startswith("NCCL_ALGO")] == [
         'NCCL_ALGO="broadcast:ring;reduce:ring;allgather:ring;reducescatter:ring;allreduce:ring,nvls"',
         'NCCL_ALGO="broadcast:ring;reduce:ring;allgather:ring;reducescatter:ring;allreduce:tree,nvlstree,ring"',
     ]
     assert "# 64 ranks on 8 nodes" in lines
+    protocols = [line for line in lines if line.startswith("NCCL_PROTO")]
+    assert len(protocols) == 2
+    assert all(
+        f"{one}:" in line for line in protocols for one in ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
+    )
+    assert any("NCCL_TOPO_FILE is not written" in line for line in lines)
 
 
 @pytest.mark.parametrize("tier", [torus(4, 4), mesh(4, 4), full_mesh(8)])
