@@ -28,7 +28,7 @@ def price_by_table(asked: AskedLibrary, fabric: Fabric, operation: str, size: fl
     under = fabric.under(library.runs)
     every = price(under, primitive, float(size), group)
     row = _row(asked, operation, every.ranks, size)
-    where = _Where(under, primitive, float(size), group, library.called, every.ranks)
+    where = _TablePrice(under, primitive, float(size), group, library.called, every.ranks)
     rows = [where.taken(row.kernel)]
     rows += [where.estimate(one) for one in every.leading if one.title != row.kernel][:_MORE]
     what = "a block" if row.per == "block" else "a rank"
@@ -55,7 +55,7 @@ def _row(asked: AskedLibrary, operation: str, ranks: int, size: float) -> Dispat
     raise ColltoolError(what, argument="library", fix="other ranks or another size")
 
 
-class _Where(NamedTuple):
+class _TablePrice(NamedTuple):
     fabric: Fabric
     primitive: Primitive
     size: float
