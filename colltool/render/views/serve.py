@@ -67,8 +67,8 @@ def _operations(result: Served) -> Table:
 def _bounds(result: Served) -> list[str]:
     decode, lines = result.decode, []
     if result.bound_tokens_s is not None:
-        a_user = format_count(1 / decode.network_s)
-        lines.append(f"bound by the network: {format_count(result.bound_tokens_s)} tokens/s in all, {a_user} a sequence")
+        a_user = f"{1 / decode.network_s:,.0f} a sequence"
+        lines.append(f"bound by the network: {result.bound_tokens_s:,.0f} tokens/s in all, {a_user}")
     for phase in (decode, result.prefill):
         if phase.floor_s is not None:
             what = "a token" if phase is decode else "a prompt"
@@ -122,7 +122,7 @@ _SERVED = (
     number("network_s", "network a token", format_time, get=lambda one: one.served.decode.network_s),
     number("floor_s", "floor", format_time, 2, get=lambda one: one.served.decode.floor_s),
     number("prefill_network_s", "a prompt", format_time, 1, get=lambda one: one.served.prefill.network_s),
-    number("bound_tokens_s", "tokens/s at most", format_count, 3, get=lambda one: one.served.bound_tokens_s),
+    number("bound_tokens_s", "tokens/s at most", "{:,.0f}".format, 3, get=lambda one: one.served.bound_tokens_s),
     number("memory_bytes", "memory", format_bytes, 4, get=lambda one: one.served.memory_bytes),
     label("kernel", "most by", drop=5, get=lambda one: _most(one.served)),
 )
