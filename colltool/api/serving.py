@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,13 @@ from colltool.kernels.deployment import CHUNK, Deployment
 from colltool.kernels.files import NCCL, AskedLibrary, find_library, library_of
 from colltool.kernels.formulas import WIDTHS
 
+_RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
+_DRAWS = 200
+
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.kernels.reshard import Resharded
+    from colltool.kernels.serve_spread import ServeSpread
     from colltool.kernels.served import Served, ServeList, ServeQuestion
     from colltool.training.model import TransformerModel
 
@@ -49,7 +54,7 @@ def serve(
     ranks: int | None = None,
     vary: Sequence[str] | str = (),
     overrides: Overrides = (),
-) -> Served | ServeList:
+) -> Served | ServeList | ServeSpread:
     """The network's part of decode and prefill: each collective with its group, bytes, kernel, time and share.
 
     Args:
@@ -65,11 +70,12 @@ def serve(
         tpot: time of a token, ``"18ms"`` or seconds: the network's share of it.
         prefill_tp: prefill on machines of its own: adds the transfer of the KV cache by ``kv_library`` (default: mooncake).
         search: over cuts of ``ranks`` into tp, pp, dp and ep; ``tp`` and the like are then ignored.
-        vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side. overrides: as for ``--set``, of every fabric.
+        vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges, ``"alpha=2x"``, as in
+            :func:`colltool.sensitivity`: how far off the time of a token may be. overrides: as for ``--set``, of every fabric.
 
     Returns:
         A :class:`colltool.kernels.served.Served`, seconds and bytes; of several fabrics, values or cuts a
-        :class:`colltool.kernels.served.ServeList`.
+        :class:`colltool.kernels.served.ServeList`; of ranges a :class:`colltool.kernels.serve_spread.ServeSpread`.
 
     Raises:
         ColltoolError: a deployment that does not fit, kernels that were not measured on the machine.
@@ -92,6 +98,8 @@ def serve(
     if ranks is not None:
         raise ColltoolError("is of a search", argument="ranks", fix=f"add {given('search', True)}, or give tp, pp and ep")
     several = v.several_of(fabric)
+    if ranges := [one for one in v.vary_of(vary) if _RANGE.search(one)]:
+        return asked.spread(_loaded(_one(fabric), overrides), v.vary_of(vary), ranges)
     if len(several) == 1 and not v.vary_of(vary):
         return asked.on(_loaded(several[0], overrides))
     return asked.beside(several, vary, overrides)
@@ -179,6 +187,20 @@ class _ServeAsked:
 
         has_experts = self.model.shape is not None and self.model.shape.moe is not None
         return search(ranks or fabric.ranks, base if has_experts else base._replace(ep=1), run)
+
+    def spread(self, fabric: Fabric, vary: Sequence[str], ranges: Sequence[str]) -> ServeSpread:
+        from colltool.fabric.variants import ranges_of
+        from colltool.kernels.serve_spread import serve_spread
+
+        if len(ranges) < len(vary):
+            what = "values side by side and ranges of uncertain numbers are two questions"
+            raise ColltoolError(what, argument="vary", fix="one of them a call")
+        numbers, _ = ranges_of(fabric, list(vary))
+
+        def run(other: Fabric) -> Served:
+            return self.run(other, self.question.deployment, self.question.dp, self.engine)
+
+        return serve_spread(run(fabric), fabric, numbers, run, samples=_DRAWS, seed=1)
 
     def beside(self, fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides) -> ServeList:
         from colltool.kernels.served import ServeList

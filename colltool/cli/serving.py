@@ -9,6 +9,8 @@ from colltool.cli import options as o
 from colltool.cli.command import command
 from colltool.cli.options import FabricChoice, Out
 
+_VARY = "Values of a key of the fabric, side by side; or a range where it may be off, alpha=2x; repeatable."
+
 
 @command()
 def serve(
@@ -32,7 +34,7 @@ def serve(
     kv_library: Annotated[str | None, o.option("kv_library")] = None,
     search: Annotated[bool, o.option("cuts")] = False,
     ranks: Annotated[int | None, o.option("serve_ranks")] = None,
-    vary: Annotated[o.Several, o.option("vary")] = None,
+    vary: Annotated[o.Several, o.option("vary", _VARY)] = None,
     *,
     out: Out,
 ) -> None:
@@ -47,6 +49,7 @@ def serve(
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --tpot 18ms --prefill-tp 8
       colltool serve llama3-70b -f hgx-h200 --search -n 16 --batch 64
       colltool serve llama3-70b -f hgx-h200 -f dgx-b200 --tp 8 --batch 64
+      colltool serve llama3-70b -f hgx-h200 --tp 16 --batch 64 --vary roce.alpha=2x
     """
     cut: dict[str, Any] = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "batch": batch, "isl": isl, "osl": osl, "chunk": chunk}
     kernels: dict[str, Any] = {

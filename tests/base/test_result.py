@@ -81,6 +81,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "libraries checked": LibraryChecks(colltool.list_libraries().rows[:1]),
         "served": colltool.serve("llama3-8b", "dgx-h100", tp=2),
         "served apart": colltool.serve("llama3-8b", ["dgx-h100", "dgx-b200"], tp=2),
+        "served within": colltool.serve("llama3-8b", "dgx-h100", tp=2, vary="nvlink.alpha=2x"),
         "resharded": colltool.reshard("llama3-8b", "dgx-h100", senders=8, receivers=8),
         "libraries apart": colltool.diff_libraries("dgx-b200", "sglang@0.5.10", "sglang@0.5.14"),
     }
@@ -91,7 +92,7 @@ NAMES = (
     "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics",
     "drawn", "sized", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans",
     "contest", "plan spread", "search", "kernels", "kernel sizes", "kernel crossover", "libraries", "library",
-    "libraries checked", "served", "served apart", "resharded", "libraries apart",
+    "libraries checked", "served", "served apart", "served within", "resharded", "libraries apart",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

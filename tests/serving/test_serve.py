@@ -166,3 +166,25 @@ def test_an_engine_as_people_write_it() -> None:
     one, other = (colltool.serve("llama3-70b", "hgx-h200", tp=8, engine=engine) for engine in ("vllm 0.24", "vllm@0.24.0"))
     assert one == other
     assert Deployment(tp=8, ep=64, dp=8).spoken == "tp 8, ep 64, dp 8"
+
+
+def test_a_spread_has_the_time_within_it_and_names_what_moves_it() -> None:
+    found = colltool.serve("llama3-70b", "hgx-h200", tp=16, batch=64, vary=["roce.alpha=2x", "nvlink.bandwidth=10%"])
+    assert found.p5_s <= found.p50_s <= found.p95_s
+    assert found.p5_s <= found.served.decode.network_s * 1.2
+    assert "nvlink.bandwidth" in {one.number.key for one in found.moved}
+    assert found.moved[0].number.key.startswith("roce.")
+    assert [one.span_s for one in found.moved] == sorted((one.span_s for one in found.moved), reverse=True)
+
+
+def test_kernels_are_off_by_their_own_error() -> None:
+    """Nothing of the fabric enters vLLM's kernels: what is left is the 5% of the law and the all-gather."""
+    found = colltool.serve("llama3-70b", "dgx-h100", tp=8, batch=64, engine="vllm", vary="ib.alpha=2x")
+    assert found.moved[0].span_s == 0
+    assert 0.75 < found.p5_s / found.served.decode.network_s < 0.97
+    assert 1.03 < found.p95_s / found.served.decode.network_s < 1.3
+
+
+def test_values_and_ranges_are_two_questions() -> None:
+    with pytest.raises(ColltoolError, match="two questions"):
+        colltool.serve("llama3-70b", "hgx-h200", tp=8, vary=["roce.alpha=2x", "roce.bandwidth=25GB/s,50GB/s"])

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from colltool.base.formatting import format_bytes, format_count, format_rate, format_time, whole_percent
 from colltool.kernels.reshard import Resharded
+from colltool.kernels.serve_spread import ServeSpread
 from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
+from colltool.render.views.sensitivity import quantity
 
 
 def _where(result: Served) -> str:
@@ -181,7 +183,50 @@ def _ways(result: Resharded) -> Table:
     return Table((*context(result.overrides, job=result.job, fabric=result.fabric), *_WAY), result.ways, 0)
 
 
+def _spread_answer(result: ServeSpread) -> str:
+    decode = result.served.decode
+    ends = f"90% of the samples lie between {format_time(result.p5_s)} and {format_time(result.p95_s)}"
+    told = f"{format_time(decode.network_s)} of network a token; {ends}: {_where(result.served)}."
+    if not result.moved or not result.moved[0].span_s:
+        return f"{told} Of the fabric's numbers none moves it: what is left is the kernels' own error."
+    most = result.moved[0]
+    low, high = quantity(most.number.key, most.number.low), quantity(most.number.key, most.number.high)
+    return f"{told} {most.number.key} moves it most: {format_time(most.low_s)} at {low}, {format_time(most.high_s)} at {high}."
+
+
+_MOST_NUMBERS = 6
+_MOVED = (
+    label("key", "number", get=lambda one: one.number.key),
+    number("value", "now", get=lambda one: one.number.value, show=lambda value: f"{value:.4g}"),
+    number("low", "from", get=lambda one: one.number.low, show=lambda value: f"{value:.4g}", drop=2),
+    number("high", "to", get=lambda one: one.number.high, show=lambda value: f"{value:.4g}", drop=2),
+    number("low_s", "a token from", format_time),
+    number("high_s", "to", format_time),
+    number("span_s", "apart", format_time, 1),
+)
+
+
+def _spread_table(result: ServeSpread) -> Table:
+    title = "the network of a token when one number changes alone"
+    moving = sum(one.span_s > 0 for one in result.moved)
+    columns = (*context(result.served.overrides, job=result.served.job), *_MOVED)
+    return Table(columns, result.moved, title=title, first=max(1, min(moving, _MOST_NUMBERS)))
+
+
+def _spread_document(result: ServeSpread) -> Document:
+    moved = [fields(one.number, "key value low high") | fields(one, "low_s high_s span_s") for one in result.moved]
+    served = {"served": _document(result.served), "network_s": result.served.decode.network_s}
+    return served | fields(result, "p5_s p50_s p95_s samples seed") | {"moved": moved}
+
+
 VIEWS = {
+    ServeSpread: View(
+        "serve-spread",
+        lambda result: [Headline(_spread_answer(result)), _spread_table(result)],
+        _spread_document,
+        _spread_table,
+        _spread_answer,
+    ),
     Resharded: View(
         "reshard",
         lambda result: [Headline(_reshard_answer(result)), _ways(result)],
