@@ -84,4 +84,7 @@ def _threshold(low: KernelFile, high: KernelFile, at: float, on: Where) -> Thres
     ends = [at] if equal is None else [at, equal]
     measured = all(one.sizes is None or one.sizes[0] <= size <= one.sizes[1] for one in (low, high) for size in ends)
     gap = abs(_seconds(high, on, at) - _seconds(low, on, at))
-    return Threshold(low.name, high.name, at, equal, gap, measured)
+    faster = min((low, high), key=lambda one: _seconds(one, on, at)).name
+    return Threshold(
+        below=low.name, above=high.name, at_bytes=at, equal_bytes=equal, costs_s=gap, measured=measured, faster=faster
+    )

@@ -115,7 +115,7 @@ class Threshold(NamedTuple):
     """A size at which the library changes its kernel, and where the two take the same time on this machine.
 
     ``at_bytes``: its own; ``equal_bytes``: None where one is faster at every size. ``costs_s``: how far
-    apart they are at its own. ``measured``: both kernels were measured at both sizes.
+    apart they are at its own. ``measured``: both kernels were measured at both sizes. ``faster``: of the two, at its own.
     """
 
     below: str
@@ -124,6 +124,7 @@ class Threshold(NamedTuple):
     equal_bytes: float | None
     costs_s: float
     measured: bool
+    faster: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -83,6 +83,15 @@ def engines_left_out() -> None:
                 if len({row.ranks for row in own}) > 1:
                     law = two_branches(seen)
                     line(f"{version}, {gpu}, {left} ranks", (abs(_of(law, row) / row.us - 1) for row in unseen))
+    print("4 ranks, which no fit had seen: vLLM's pull request 24532, one-shot, by each GPU's law (it says H100 or B200):")
+    for gpu in ("h100", "b200"):
+        own = [row for row in rows(source="vllm PR 24532") if row.kernel == "vllm custom one-shot"]
+        fabric = load_fabric(FABRICS[gpu])
+        off = []
+        for row in own:
+            found = {one.kernel: one for one in price_kernels(find_library("vllm"), fabric, "all_reduce", row.bytes, 4).results}
+            off.append(abs(found["custom one-shot"].total_s * 1e6 / row.us - 1))
+        line(f"vllm 0.24.0, {gpu}", off)
     print("one GPU's numbers asked of the next:")
     for version in ("vllm 0.24.0", "sglang 0.5.10", "sglang 0.5.14", "trtllm 1.3.0rc20"):
         law = laws(version, "b200")

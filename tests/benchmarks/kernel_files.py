@@ -108,8 +108,9 @@ def vllm() -> str:
             ]
         if gpu == "b200":
             two = [row for row in own if row.ranks == 8 and 256 * KIB <= row.bytes < MIB]
-            law = fit("custom two-shot", "two-shot", two, [gpu], (2, 8), ("256KiB", "512KiB"), source)
-            kernels.append(law._replace(said="two sizes on 8 ranks alone", error=UNSEEN[gpu], error_of=HELD))
+            two += rows(source="vllm PR 24532", kernel="vllm custom two-shot")
+            law = fit("custom two-shot", "two-shot", two, [gpu], (4, 8), ("256KiB", "3MiB"), f"{source}; vllm pull request 24532")
+            kernels.append(law._replace(said="two sizes on 8 ranks, five on 4"))
     return library("vllm", "0.24.0", "vLLM", kernels, LIKE, "Tables of dispatch: vllm-project/vllm, csrc/custom_all_reduce.cuh and "
                    "vllm/distributed/device_communicators/all_reduce_utils.py (Apache-2.0).", vllm_dispatch(), most_ranks=8)  # fmt: skip
 
@@ -273,12 +274,12 @@ def nccl_windows() -> str:
         )
         for own, (name, free) in names.items()
     ]
-    source = "vllm-project/vllm pull request 24532: 4 ranks, the machine is H100 or B200"
+    source = "vllm-project/vllm pull request 24532: 4 ranks of H100 or B200, B200 by vLLM's own kernels beside them"
     for own, name, formula in (("nccl symmetric window", "symmetric window", "switch"), ("torch symm_mem multimem", "symm_mem multimem", "switch"),
                                ("torch symm_mem two-shot", "symm_mem two-shot", "two-shot")):  # fmt: skip
         several = rows(kernel=own, source="vllm PR 24532")
-        kernels.append(fit(name, formula, several, ["h100"], (4, 4), ("512KiB", "3MiB"), source))
-    return library("nccl-window", "2.30", "NCCL on registered windows", kernels, {"gb300": "gb200", "h200": "h100"},
+        kernels.append(fit(name, formula, several, ["b200"], (4, 4), ("512KiB", "3MiB"), source))
+    return library("nccl-window", "2.30", "NCCL on registered windows", kernels, {"gb300": "gb200", "b300": "b200"},
                    "What a call costs when its buffers are registered; which one runs is the caller's choice.")  # fmt: skip
 
 

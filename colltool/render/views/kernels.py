@@ -151,7 +151,9 @@ def _crossings(result: KernelCrossover) -> Table:
 
 def _judged(one: Threshold) -> str:
     if one.equal_bytes is None:
-        return f"its table goes from {one.below} to {one.above} at {size_text(one.at_bytes)}; one of them is faster at every size"
+        gap = f"{format_time(one.costs_s)} there"
+        where = f"its table goes from {one.below} to {one.above} at {size_text(one.at_bytes)}"
+        return f"{where}; {one.faster} is faster at every size, by {gap}"
     ratio = one.at_bytes / one.equal_bytes
     if 0.9 < ratio < 1.12:
         return f"its threshold of {size_text(one.at_bytes)} from {one.below} to {one.above} is right"
