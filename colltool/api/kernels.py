@@ -166,9 +166,12 @@ def list_libraries() -> LibraryList:
     """Every library whose kernels ship, with its versions, operations and the GPUs that they were measured on."""
     from colltool.kernels.files import find_library, shipped_libraries
     from colltool.kernels.results import LibraryList, LibraryRow
+    from colltool.nccl.hardware import GPUS, constants, versions
 
     found = (find_library(f"{name}@{version}").library for name, version in shipped_libraries())
-    return LibraryList(tuple(LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus) for one in found))
+    rows = [LibraryRow(one.name, one.version, one.spoken, one.operations, one.gpus) for one in found]
+    nccl = [LibraryRow("nccl", one, "NCCL's cost model", tuple(map(str, constants(one).algorithms)), GPUS) for one in versions()]
+    return LibraryList(tuple(sorted([*rows, *nccl], key=lambda one: one.name)))
 
 
 def show_library(library: str | None = None, *, library_file: AnyPath | None = None) -> LibraryShown:
@@ -182,10 +185,13 @@ def show_library(library: str | None = None, *, library_file: AnyPath | None = N
         ColltoolError: no such library, or every mistake of the file at its line and column.
     """
     from colltool.kernels.files import find_library, load_library
-    from colltool.kernels.shown import shown_library
+    from colltool.kernels.shown import shown_library, shown_nccl
 
     if library_file is not None:
         if not isinstance(library_file, str | os.PathLike):
             raise v.wrong(library_file, "library_file", "a path", f"write {given('library_file', 'mine.toml')}")
         return shown_library(load_library(library_file))
-    return shown_library(find_library(v.text_of(library, "library", "vllm@0.24.0")).library)
+    name = v.text_of(library, "library", "vllm@0.24.0").lower()
+    if name.partition("@")[0] == "nccl":
+        return shown_nccl(name.partition("@")[2])
+    return shown_library(find_library(name).library)

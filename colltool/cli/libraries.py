@@ -92,5 +92,13 @@ def init_library(
     if source is None:
         write(template(), path)
         return
+    if source.partition("@")[0] == "nccl":
+        from colltool.nccl.hardware import constants, version_file
+
+        own_version = constants(source.partition("@")[2]).version
+        text = version_file(own_version).read_text(encoding="utf-8")
+        yours = 'name = "nccl"\nversion = "2.99"  # yours, which no shipped one has'
+        write(text.replace(f'version = "{own_version}"', yours, 1), path)
+        return
     own = find_library(source).library
     write(shipped_path(own.name, own.version).read_text(encoding="utf-8"), path)

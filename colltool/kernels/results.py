@@ -181,6 +181,7 @@ class LibraryShown(Result):
     dispatch: tuple[DispatchRow, ...]
     like: tuple[tuple[str, str], ...]
     sources: tuple[str, ...]
+    rules: tuple[tuple[str, str], ...] = ()
 
 
 class KernelRow(NamedTuple):

@@ -6,6 +6,7 @@ from colltool.base.formatting import plain_number, size_text
 from colltool.kernels.files import KernelFile, LibraryFile
 from colltool.kernels.formulas import FORMULAS
 from colltool.kernels.results import DispatchRow, KernelRow, LibraryShown
+from colltool.nccl.hardware import constants
 
 
 def shown_library(library: LibraryFile) -> LibraryShown:
@@ -19,6 +20,18 @@ def shown_library(library: LibraryFile) -> LibraryShown:
         like=tuple(library.like.items()),
         sources=tuple(sources),
     )
+
+
+def shown_nccl(version: str) -> LibraryShown:
+    """A version of NCCL's cost model: its rules; a price with it names what it picks."""
+    own = constants(version)
+    tables = {key: table for key, table in own.rule.items() if isinstance(table, dict)}
+    rules = [(f"{key}.{inner}", str(value)) for key, table in tables.items() for inner, value in table.items()]
+    rules += [(key, value) for key, value in own.rule.items() if isinstance(value, str)]
+    return LibraryShown(
+        library=f"nccl@{own.version}", spoken="NCCL's cost model", kernels=(), dispatch=(), like=(), sources=(own.source,),
+        rules=tuple(rules),
+    )  # fmt: skip
 
 
 def _row(one: KernelFile) -> KernelRow:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -93,8 +93,15 @@ class Constants:
         return self.hop_latency_us[wires].get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
 
 
+FORGET: list[Callable[[], None]] = []
+"""What to call where a version that was read before may be another now."""
 _OWN: dict[str, dict[str, Any]] = {}
 """Versions that a file of the user's describes, as it says them."""
+
+
+def version_file(version: str) -> Path:
+    """The file of a version that ships, to start one's own from."""
+    return _FOLDER / f"nccl-{version}.toml"
 
 
 @cache
@@ -149,7 +156,8 @@ def take_version(data: Mapping[str, Any], name: str) -> str:
             if part not in inside and part != "source":
                 raise ColltoolError(f"no '{clipped(part)}' there", where=f"{name}: {key}", fix=f"it has {', '.join(inside)}")
     _OWN[version] = {key: value for key, value in data.items() if key not in ("schema", "name")} | {"like": like}
-    _read.cache_clear()
+    for clear in (_read.cache_clear, *FORGET):
+        clear()
     return version
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Number, Primitive
-from colltool.nccl.hardware import ALGORITHMS, PROTOCOLS, Hardware
+from colltool.nccl.hardware import ALGORITHMS, FORGET, PROTOCOLS, Hardware
 from colltool.nccl.rules import rules_of
 
 
@@ -109,6 +109,9 @@ def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]
             if not found or found[-1][1:] != flip[1:]:
                 found.append(flip)
     return tuple(found)
+
+
+FORGET += [pieces.cache_clear, switch_points.cache_clear]
 
 
 def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:

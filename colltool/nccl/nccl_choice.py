@@ -22,7 +22,7 @@ from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.hardware import Constants, GpuNodes, Graph, Hardware, constants, tuned
+from colltool.nccl.hardware import FORGET, Constants, GpuNodes, Graph, Hardware, constants, tuned
 from colltool.nccl.model import cheapest, estimates, pick, picks, switch_points
 from colltool.nccl.rules import rules_of, spec_of
 
@@ -199,6 +199,9 @@ def _found_on(fabric: Fabric, group: AnyGroup) -> Hardware | ColltoolError:
         return hardware_of(place(fabric, group))
     except ColltoolError as error:
         return error
+
+
+FORGET.append(_found_on.cache_clear)
 
 
 def hardware_of(placed: PlacedGroup) -> Hardware:

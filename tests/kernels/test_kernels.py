@@ -284,3 +284,24 @@ def test_every_row_of_a_table_is_met_once() -> None:
             assert rows[0].from_ == 1
             assert all(one.to == other.from_ for one, other in pairwise(rows))
             assert rows[-1].to > 1e15
+
+
+@pytest.mark.parametrize("version", ["2.30", "2.31"])
+def test_a_version_of_nccl_starts_from_a_shipped_one(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``library init --from`` writes is that version under another number."""
+    from colltool.cli.app import run
+
+    monkeypatch.setattr(hardware, "_OWN", {})
+    monkeypatch.chdir(tmp_path)
+    assert run(["library", "init", "--from", f"nccl@{version}", "-o", "own.toml"]) == 0
+    asked: dict[str, Any] = {"size": "1MB", "ranks": 4, "stride": 8}
+    own = colltool.price("dgx-h100", "ar", library_file="own.toml", **asked).library
+    shipped = colltool.price("dgx-h100", "ar", library=f"nccl@{version}", **asked).library
+    assert own.version == "2.99"
+    assert own.pick == shipped.pick
+
+
+def test_every_version_of_nccl_is_listed_and_shown() -> None:
+    listed = {(one.name, one.version) for one in colltool.list_libraries().rows}
+    assert {("nccl", "2.30"), ("nccl", "2.31"), ("vllm", "0.24.0")} <= listed
+    assert dict(colltool.show_library("nccl@2.31").rules)["lone_rank_hop"] == "own"

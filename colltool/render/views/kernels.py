@@ -202,7 +202,7 @@ _LIBRARY = (
 
 
 def _library_blocks(result: LibraryList) -> list[Block]:
-    told = f"{counted(len(result.rows), 'library file')} with measured kernels; a price takes one by its name and version."
+    told = f"{counted(len(result.rows), 'library file')}: measured kernels, or how a library chooses; a price takes one by name."
     return [Headline(told), Table(_LIBRARY, result.rows)]
 
 
@@ -229,9 +229,11 @@ _DISPATCH = (
 def _shown_blocks(result: LibraryShown) -> list[Block]:
     like = [f"{one} by {other}'s numbers" for one, other in result.like]
     own = counted(len(result.kernels), "kernel") if result.kernels else counted(len(result.dispatch), "row") + " of its table"
+    own = "what it picks follows from its constants and these rules" if result.rules else own
     out: list[Block] = [Headline(f"{result.library}, {result.spoken}: {own}.")]
     out.append(Table(_KERNEL, result.kernels))
     out.append(Table(_DISPATCH, result.dispatch, title="which it takes"))
+    out += listed("rules", [f"{key}: {value}" for key, value in result.rules])
     return out + listed("not measured", like) + listed("sources", result.sources)
 
 
@@ -243,6 +245,7 @@ def _shown_document(result: LibraryShown) -> Document:
         **rows,
         "like": dict(result.like),
         "sources": list(result.sources),
+        "rules": dict(result.rules),
     }
 
 
