@@ -95,7 +95,7 @@ def own_version(library_file: AnyPath | None, options: Options) -> tuple[AnyPath
     source, _ = scan_toml(read_text(name, "definition"), name)
     if source.data.get("name") != "nccl":
         return library_file, options
-    return None, {**options, "library": f"nccl@{take_version(source.data, name)}"}
+    return None, {**options, "library": f"nccl@{take_version(source.data, source.at)}"}
 
 
 def price_by(

@@ -131,34 +131,69 @@ def nearest_version(wanted: str) -> str:
     return older[-1] if older else versions()[0]
 
 
-def take_version(data: Mapping[str, Any], name: str) -> str:
-    """Take a version from a file of the user's; the name that it has from now on.
+RULE_WORDS = {
+    "bandwidth_from": ("inside", "across", "min"),
+    "lone_rank_hop": ("tree", "own"),
+    "rooted_hops": ("inside", "net"),
+}
+KeyPath = tuple[str | int, ...]
+
+
+def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
+    """Take a version from a file of the user's, ``at`` of whose keys are placed; the name that it has from now on.
 
     Raises:
-        ColltoolError: it names no version, one that ships, or one to be like that does not exist; or a key that no version has.
+        ColltoolError: it names no version, one that ships, or one to be like that does not exist; or a value that no version has.
     """
     version, like = str(data.get("version", "")), str(data.get("like", UNVERSIONED))
     if not re.fullmatch(r"\d{1,4}\.\d{1,4}", version):
-        raise ColltoolError("a version is two numbers in quotes", where=f"{name}: version", fix='version = "2.99"')
+        raise ColltoolError("a version is two numbers in quotes", where=at(("version",)), fix='version = "2.99"')
     if version in _shipped():
-        raise ColltoolError(f"NCCL {version} ships", where=f"{name}: version", fix="give yours another number")
+        raise ColltoolError(f"NCCL {version} ships", where=at(("version",)), fix="give yours another number")
     if like not in _shipped():
-        raise ColltoolError(f"no NCCL {like} ships", where=f"{name}: like", fix=f"one of {', '.join(_shipped())}")
-    known = _data(like)
-    for key, value in data.items():
-        inner = known.get(key)
-        if key not in ("schema", "name", "like", "version", "source") and inner is None:
-            raise ColltoolError(f"NCCL's model has no table '{clipped(key)}'", where=name, fix=f"it has {', '.join(known)}")
-        if isinstance(inner, dict) and not isinstance(value, dict):
-            raise ColltoolError("expected a table", where=f"{name}: {key}", fix=f"as in {like}'s: {', '.join(inner)}")
-        inside = inner if isinstance(inner, dict) else {}
-        for part in value if isinstance(value, dict) else ():
-            if part not in inside and part != "source":
-                raise ColltoolError(f"no '{clipped(part)}' there", where=f"{name}: {key}", fix=f"it has {', '.join(inside)}")
-    _OWN[version] = {key: value for key, value in data.items() if key not in ("schema", "name")} | {"like": like}
+        raise ColltoolError(f"no NCCL {clipped(like)} ships", where=at(("like",)), fix=f"one of {', '.join(_shipped())}")
+    own = {key: value for key, value in data.items() if key not in ("schema", "name", "like", "version", "source", "rules")}
+    _check_alike(_data(like), own, (), at)
+    _OWN[version] = own | {"version": version, "source": str(data.get("source", "a file of the user's")), "like": like}
     for clear in (_read.cache_clear, *FORGET):
         clear()
     return version
+
+
+def _check_alike(base: Any, value: Any, path: KeyPath, at: Callable[[KeyPath], str]) -> None:
+    """A value of a version's file has the form that the shipped one has; a ColltoolError at its place if not."""
+    if path and path[-1] == "source":
+        return
+    if isinstance(base, dict):
+        if not isinstance(value, dict):
+            raise ColltoolError("expected a table", where=at(path), fix=f"with {', '.join(base)}")
+        for key, inner in value.items():
+            if key not in base and key != "source":
+                raise ColltoolError(
+                    f"NCCL's model has no '{clipped(key)}' there", where=at((*path, key)), fix=f"it has {', '.join(base)}"
+                )
+            _check_alike(base.get(key), inner, (*path, key), at)
+    elif isinstance(base, list):
+        if not isinstance(value, list) or len(value) != len(base):
+            raise ColltoolError(f"expected a list of {len(base)}", where=at(path), fix=f"such as {base[:6]}")
+        for one, inner in zip(base, value, strict=True):
+            _check_alike(one, inner, path, at)
+    elif isinstance(base, str):
+        words = next((words for key, words in RULE_WORDS.items() if key in path), None)
+        if not isinstance(value, str) or (words is not None and value not in words):
+            raise ColltoolError(
+                f"'{clipped(str(value))}' is not known", where=at(path), fix=f"one of {', '.join(words or (base,))}"
+            )
+    elif (
+        isinstance(base, bool) is not isinstance(value, bool) or not isinstance(value, int | float) or not _as_large(base, value)
+    ):
+        least = "above 0" if base > 0 else "from 0 on"
+        raise ColltoolError(f"'{clipped(str(value))}' is no number {least}", where=at(path), fix=f"such as {base}")
+
+
+def _as_large(base: float, value: float) -> bool:
+    """A rate of zero would divide; a latency may be zero where the shipped one is."""
+    return 0 <= value < 1e12 and (value > 0 or base == 0)
 
 
 def _data(version: str) -> dict[str, Any]:

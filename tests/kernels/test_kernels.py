@@ -252,7 +252,7 @@ def test_a_version_of_nccl_needs_no_python(tmp_path: Path, monkeypatch: pytest.M
     assert (own.library.version, own.library.pick.algorithm) == ("2.99", "tree")
     assert shipped.library.pick.algorithm == "ring"
     file.write_text('name = "nccl"\nversion = "2.98"\n[base_latency]\nring = [1.0]\n')
-    with pytest.raises(ColltoolError, match="has no table 'base_latency'"):
+    with pytest.raises(ColltoolError, match="has no 'base_latency' there"):
         colltool.price("dgx-h100", "ar", library_file=file, **asked)
 
 
@@ -305,3 +305,30 @@ def test_every_version_of_nccl_is_listed_and_shown() -> None:
     listed = {(one.name, one.version) for one in colltool.list_libraries().rows}
     assert {("nccl", "2.30"), ("nccl", "2.31"), ("vllm", "0.24.0")} <= listed
     assert dict(colltool.show_library("nccl@2.31").rules)["lone_rank_hop"] == "own"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('version = "9.9"\nlike = "8"\n', "no NCCL 8 ships"),
+        ('version = "2.30"\n', "NCCL 2.30 ships"),
+        ('version = "9.9"\n[rule]\nlone_rank_hop = "maybe"\n', "nccl.toml:4:1: rule.lone_rank_hop: 'maybe' is not known"),
+        (
+            'version = "9.9"\n[base_latency_us]\nring = ["a", 1, 2]\n',
+            "nccl.toml:4:1: base_latency_us.ring: 'a' is no number above 0",
+        ),
+        ('version = "9.9"\n[base_latency_us]\nring = [1]\n', "expected a list of 3"),
+        ('version = "9.9"\nshare = 5\n', "expected a table"),
+        ('version = "9.9"\n[share]\nrings = 5\n', "has no 'rings' there"),
+        ('version = "9.9"\n[share]\npat = -5\n', "no number above 0"),
+    ],
+)
+def test_mistakes_of_a_version_of_nccl_have_their_place(
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "_OWN", {})
+    monkeypatch.chdir(tmp_path)
+    Path("nccl.toml").write_text('name = "nccl"\n' + text)
+    with pytest.raises(ColltoolError) as caught:
+        colltool.price("dgx-h100", "ar", size="1MB", ranks=8, library_file="nccl.toml")
+    assert words in str(caught.value)
