@@ -80,7 +80,7 @@ ARGUMENTS = {
         "shape"),
     "size": Argument("--size -M", "SIZE", "Bytes per rank, as in nccl-tests: 16MB, 16MiB."),
     "sizes": Argument("--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]"),
-    "algorithm": Argument("-a --algorithm", "NAME", offers="algorithm"),
+    "algorithm": Argument("-a --algorithm", "NAME", "One, as price names it.", offers="algorithm"),
     "algorithms": Argument("-a --algorithm", "NAME,...", "Only these, comma-separated.", offers="algorithm"),
     "library": Argument("--library", "|".join(LIBRARIES),
         "Consider only what this library implements, or NAME@VERSION of library list. [default: the fabric's own, else all]",
@@ -218,6 +218,7 @@ ARGUMENTS = {
     "plot": Argument("--plot", "FILE", "Draw it: .png, .svg or .pdf; needs matplotlib."),
     "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
     "files": Argument("", "FILE..."),
+    "folder": Argument("--folder", "DIR", "Files of this folder may be read, by names within it. [default: none]"),
     "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
     "no_pager": Argument("--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"),
 }  # fmt: skip

@@ -90,7 +90,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128"),
     "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "pp=4", "--keep", "tp=1"),
 }
-WITHOUT_FORMATS = {"export", "guide"}  # files of other programs: tests/export; Markdown: test_guide.py
+WITHOUT_FORMATS = {
+    "export",
+    "guide",
+    "mcp",
+}  # files of other programs: tests/export; Markdown: test_guide.py; a protocol: test_mcp.py
 CHECKS_THAT_FAIL = ("diff", "diff libraries", "doctor off", "ladder check moved", "validate strict")
 FORMATS = ("table", "json", "csv", "markdown")
 SCHEMAS = {

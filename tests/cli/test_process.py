@@ -43,7 +43,8 @@ WITH_FILES = (
     "doctor",
     "trace",
     "report",
-)  # their examples need files: each has a test of its own
+    "mcp",
+)  # their examples need files or a client: each has a test of its own
 
 
 # --- exit codes -----------------------------------------------------------------------------------------------------------
