@@ -219,6 +219,7 @@ ARGUMENTS = {
     "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
     "files": Argument("", "FILE..."),
     "folder": Argument("--folder", "DIR", "Files of this folder may be read, by names within it. [default: none]"),
+    "document": Argument("", "NAME", "One of those that colltool schema lists.", offers="document"),
     "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
     "no_pager": Argument("--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"),
 }  # fmt: skip

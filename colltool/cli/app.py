@@ -71,6 +71,7 @@ COMMANDS = {
     "fabric": ("files", "shipped fabrics; start, show, draw, check, size your own"),
     "job": ("files", "shipped jobs; show, check and describe job files"),
     "library": ("libraries", "engines' kernels; list, show, check, start your own"),
+    "schema": ("files", "The JSON Schema of an output, or of a kind of files."),
     "mcp": ("mcp", "A server that answers the tools of an assistant (MCP)."),
     "guide": ("files", "The manual: the model, your own fabric, logs, exports, CI."),
 }

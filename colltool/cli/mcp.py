@@ -14,7 +14,7 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, problems_of
 from colltool.cli import options as o
 from colltool.cli.command import command
-from colltool.cli.tools import TOOLS, answered, input_schema
+from colltool.cli.tools import TOOLS, answered, input_schema, output_schema
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
@@ -107,7 +107,13 @@ async def _tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None
 
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     tools = [
-        Tool(name=name, description=tool.description, input_schema=input_schema(name), annotations=reads)
+        Tool(
+            name=name,
+            description=tool.description,
+            input_schema=input_schema(name),
+            output_schema=output_schema(name),
+            annotations=reads,
+        )
         for name, tool in TOOLS.items()
     ]
     return ListToolsResult(tools=tools)
@@ -150,12 +156,16 @@ def _shipped() -> Iterator[tuple[str, str, str]]:
     """The address of each resource, its type, and what it is."""
     from colltool.fabric.load import shipped_fabrics
     from colltool.guides import TOPICS, about
+    from colltool.render.schemas import FILE_KINDS, asked_by, documents
 
     for topic in TOPICS:
         yield f"colltool://guides/{topic}", "text/markdown", about(topic)
     for name in shipped_fabrics():
         yield f"colltool://fabrics/{name}", "application/yaml", f"The file of the shipped fabric {name}."
-    yield "colltool://schemas/fabric", "application/schema+json", "The JSON Schema of fabric files."
+    for name in FILE_KINDS:
+        yield f"colltool://schemas/{name}", "application/schema+json", f"The JSON Schema of {name.removesuffix('-file')} files."
+    for name in documents():
+        yield f"colltool://schemas/{name}", "application/schema+json", f"The JSON Schema of what {asked_by(name)} answers."
 
 
 async def _resources(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListResourcesResult:
@@ -188,8 +198,7 @@ def _text_of(kind: str, name: str) -> str:
         return read_guide(name)
     if kind == "fabrics":
         return (shipped_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
-    from colltool.definitions.reader import json_schema
-    from colltool.fabric.model import Fabric
     from colltool.render.dispatch import to_json
+    from colltool.render.schemas import schema_of
 
-    return to_json(json_schema(Fabric, name))
+    return to_json(schema_of(name))

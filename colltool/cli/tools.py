@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.api.arguments import ARGUMENTS, MOST, Argument
 from colltool.base.errors import OPTIONS, ColltoolError, clipped, given, nearest, spell
-from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
+from colltool.estimate.assumptions import DECLARED, checked
+from colltool.render.schemas import document_schema, documents, reading_schema
 
 if TYPE_CHECKING:
     from colltool.api.arguments import AnyShape
@@ -34,12 +35,14 @@ class Tool(NamedTuple):
         rows: the row that describes an argument, where it is not the one of the same name.
         about: what it answers, where the function's docstring does not say it.
         top: whether the answer may be cut to its first rows.
+        answers: the JSON documents that it answers with, where that is not the one of its name; a text is none.
     """
 
     function: str
     rows: Mapping[str, str] = {}
     about: str = ""
     top: bool = False
+    answers: str = ""
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -74,13 +77,13 @@ TOOLS = {
     "compare": Tool("colltool:compare", _COUNTS),
     "sweep": Tool("colltool:sweep", _COUNTS),
     "sensitivity": Tool("colltool:sensitivity"),
-    "compare_sensitivity": Tool("colltool:compare_sensitivity"),
+    "compare_sensitivity": Tool("colltool:compare_sensitivity", answers="sensitivity-compare"),
     "ladder": Tool("colltool:ladder"),
     "plan": Tool("colltool:plan", _JOB),
-    "compare_plans": Tool("colltool:compare_plans", _JOB),
-    "plan_sensitivity": Tool("colltool:plan_sensitivity", _JOB),
-    "search_layouts": Tool("colltool:search_layouts", {**_JOB, "top": "layouts"}),
-    "serve": Tool("colltool:serve", {"ranks": "serve_ranks", "search": "cuts"}),
+    "compare_plans": Tool("colltool:compare_plans", _JOB, answers="plan-compare"),
+    "plan_sensitivity": Tool("colltool:plan_sensitivity", _JOB, answers="plan-sensitivity"),
+    "search_layouts": Tool("colltool:search_layouts", {**_JOB, "top": "layouts"}, answers="plan-search"),
+    "serve": Tool("colltool:serve", {"ranks": "serve_ranks", "search": "cuts"}, answers="serve serve-list serve-spread"),
     "reshard": Tool("colltool:reshard"),
     "contention": Tool("colltool:contention", {"layout": "", "placed": ""}),
     "verify": Tool("colltool:verify"),
@@ -90,15 +93,15 @@ TOOLS = {
     "trace": Tool("colltool:trace"),
     "report": Tool("colltool:report", {"ranks": "page_ranks"}),
     "diff": Tool("colltool:diff"),
-    "diff_libraries": Tool("colltool:diff_libraries", {"old": "library", "new": "library"}),
-    "list_fabrics": Tool(f"{HERE}:list_fabrics"),
-    "show_fabric": Tool(f"{HERE}:show_fabric"),
-    "draw_fabric": Tool("colltool:draw_fabric"),
-    "size_fabric": Tool("colltool:size_fabric", {"overrides": "price"}),
-    "list_jobs": Tool(f"{HERE}:list_jobs"),
-    "show_job": Tool(f"{HERE}:show_job", _JOB),
-    "list_libraries": Tool("colltool:list_libraries"),
-    "show_library": Tool("colltool:show_library"),
+    "diff_libraries": Tool("colltool:diff_libraries", {"old": "library", "new": "library"}, answers="library-diff"),
+    "list_fabrics": Tool(f"{HERE}:list_fabrics", answers="fabric-list"),
+    "show_fabric": Tool(f"{HERE}:show_fabric", answers="fabric-show"),
+    "draw_fabric": Tool("colltool:draw_fabric", answers="fabric-draw"),
+    "size_fabric": Tool("colltool:size_fabric", {"overrides": "price"}, answers="fabric-size"),
+    "list_jobs": Tool(f"{HERE}:list_jobs", answers="job-list"),
+    "show_job": Tool(f"{HERE}:show_job", _JOB, answers="job-show"),
+    "list_libraries": Tool("colltool:list_libraries", answers="library-list"),
+    "show_library": Tool("colltool:show_library", answers="library-show"),
     "nccl_tuner": Tool(f"{HERE}:nccl_tuner", _COUNTS),
     "astra_sim": Tool(f"{HERE}:astra_sim"),
     "guide": Tool(f"{HERE}:guide"),
@@ -211,6 +214,18 @@ def input_schema(name: str) -> Schema:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+def output_schema(name: str) -> Schema | None:
+    """The JSON Schema of a tool's answer, a level deep: ``colltool schema`` has all of it. None of a text."""
+    names = TOOLS[name].answers.split() or [name] * (name in documents())
+    if not names:
+        return None
+    kinds = {"schema": {"enum": [f"colltool.{one}/1" for one in names]}, "colltool": {"type": "string"}}
+    schemas = [document_schema(one) for one in names]
+    shared = [key for key in schemas[0]["required"] if all(key in one["required"] for one in schemas)]
+    properties: Schema = {key: {} for key in schemas[0]["properties"]} if len(names) == 1 else {}
+    return {"type": "object", "properties": properties | kinds, "required": shared}
+
+
 def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
     """The annotation and the default of each argument: those of the function, and overrides of what it loads."""
     own = inspect.signature(tool.call).parameters
@@ -221,14 +236,8 @@ def _arguments(tool: Tool) -> dict[str, tuple[str, Any]]:
     return found | ({"top": ("int | None", None)} if tool.top else {})
 
 
-def _reading(name: str) -> Schema:
-    if isinstance(KINDS[name], type):
-        return {"type": "boolean" if KINDS[name] is bool else "number"}
-    return {"anyOf": [one, {"type": "integer"}]} if (one := {"enum": list(words(name))}) and takes_count(name) else one
-
-
 _READINGS: Schema = {
-    "type": "object", "properties": {name: _reading(name) for name in DECLARED}, "additionalProperties": False,
+    "type": "object", "properties": {name: reading_schema(name) for name in DECLARED}, "additionalProperties": False,
     "description": "How to read the model where it leaves a choice; the guide model says what each means.",
 }  # fmt: skip
 

@@ -10,12 +10,15 @@ import re
 import stat
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 import colltool
+from colltool.render.schemas import document_schema
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
@@ -393,6 +396,16 @@ def is_json(text: str) -> None:
     document = json.loads(text, parse_constant=refuse)
     assert list(document)[:2] == ["schema", "colltool"]
     assert document["colltool"] == colltool.__version__
+    assert not list(schema_of(document).iter_errors(document)), "colltool schema says otherwise: colltool/render/shapes.txt"
+
+
+@cache
+def validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(document_schema(name))
+
+
+def schema_of(document: Any) -> Draft202012Validator:
+    return validator(document["schema"].removeprefix("colltool.").removesuffix("/1"))
 
 
 def is_csv(text: str) -> None:

@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 
 import colltool
 from colltool.cli.app import COMMANDS
-from colltool.cli.tools import TOOLS, input_schema
+from colltool.cli.tools import TOOLS, input_schema, output_schema
 
 pytest.importorskip("mcp")
 from mcp.client import Client
@@ -182,6 +182,7 @@ def test_a_question_of_the_documents_is_answered_with_the_same_numbers(
     document = json.loads(run(*line.split(), "--format", "json").out)
     assert numbers(found.structured_content) == numbers(document)
     assert list(found.structured_content) == list(document)
+    Draft202012Validator(output_schema(QUICK[line][0])).validate(document)
     assert json.loads(found.content[-1].text) == found.structured_content
 
 
@@ -212,6 +213,7 @@ def test_every_public_function_is_a_tool() -> None:
 def test_a_tool_describes_itself_and_each_argument(name: str) -> None:
     schema = input_schema(name)
     Draft202012Validator.check_schema(schema)
+    assert (output_schema(name) is None) == (name in ("nccl_tuner", "astra_sim", "guide"))
     assert TOOLS[name].description.endswith((".", ")"))
     for argument, one in schema["properties"].items():
         assert len(one["description"]) > 5, argument
@@ -375,6 +377,7 @@ def test_a_client_of_the_sdk_asks_in_this_process(yard: Path) -> None:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert list(tools) == list(TOOLS)
             assert tools["price"].input_schema == input_schema("price")
+            assert tools["price"].output_schema["properties"]["schema"] == {"enum": ["colltool.price/1"]}
             found = await client.call_tool("price", {"fabric": "cluster.yaml", "primitive": "ar", "ranks": 64, "sizes": ["1GB"]})
             assert found.structured_content["schema"] == "colltool.price/1"
             several = await asyncio.gather(*(client.call_tool("guide", {"topic": topic}) for topic in ("model", "ci")))
