@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.library import PARTS, PartPrice, Prices
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import TierCapabilities, capabilities_of
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
 from colltool.sizing.wiring import Grouping, max_down
 

@@ -150,7 +150,8 @@ class Tiers(Network):
     def __init__(self, groups: Sequence[Group]) -> None:
         sizes = [group.ranks for group in groups]
         parts = [(prod(sizes), prod(sizes[:k]), sizes[k]) for k in range(len(sizes))]
-        super().__init__(*(links_of(group.joined_by, *of, axes=group.axes) for group, of in zip(groups, parts, strict=True)))
+        made = zip(groups, parts, strict=True)
+        super().__init__(*(links_of(group.joined_by, *of, axes=group.axes, wires=group.wires) for group, of in made))
         self.groups, self.networks = groups, [Network(tier) for tier in self.tiers]
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:

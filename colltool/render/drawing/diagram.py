@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from math import ceil
 
 from colltool.base.formatting import counted, format_bit_energy, format_rate
+from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
-from colltool.fabric.topology import DistanceClass, TierCapabilities, capabilities_of
+from colltool.fabric.topology import capabilities_of
 from colltool.render.views.fabric_parts import alpha_text, in_network_text
 
 

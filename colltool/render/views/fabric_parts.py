@@ -18,12 +18,13 @@ from colltool.base.formatting import (
     short_percent,
     whole_percent,
 )
+from colltool.fabric.capabilities import DistanceClass, cable_s
 from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
 from colltool.fabric.results import FabricSized, Failure
 from colltool.fabric.tier_parts import InNetwork, Protocol
-from colltool.fabric.topology import DistanceClass, cable_s, capabilities_of
+from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, fields, listed
 from colltool.sizing.size_clos import ClosPlan
