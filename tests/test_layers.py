@@ -32,6 +32,7 @@ FLOORS = {
     "colltool.congestion": 4,
     "colltool.verification": 5,
     "colltool.export": 5,
+    "colltool.imports": 5,
     "colltool.analysis": 5,
     "colltool.calibration": 5,
     "colltool.training": 5,
@@ -219,7 +220,7 @@ def test_no_room_has_the_name_of_a_public_function() -> None:
     assert not {name.split(".")[1] for name in MODULES if "." in name} & set(colltool.__all__)
 
 
-MOST_ROOMS, MOST_ARROWS = 24, 140
+MOST_ROOMS, MOST_ARROWS = 25, 140  # the 25th reads other programs' dumps of machines, as export writes their files
 
 
 def test_the_house_can_be_kept_in_mind() -> None:
