@@ -30,7 +30,7 @@ def nccl_topo(
             if gpu < (gpus if nics is None else nics):
                 lines.append(
                     f'<pci busid="0000:{gpu}9:00.0" class="{nic_class}" vendor="0x15b3" device="0x1021"><nic>'
-                    f'<net name="mlx5_{gpu}" dev="{gpu}" speed="{mbps}" port="1" guid="0xa8" maxconn="131072" gdr="1"/></nic></pci>'
+                    f'<net name="mlx5_{gpu}" dev="{gpu}" speed="{mbps}" port="1" guid="0xa8" gdr="1"/></nic></pci>'
                 )
             lines.append("</pci>")
         lines.append("</cpu>")
@@ -110,7 +110,7 @@ def topo_matrix(gpus: int, word: Callable[[int, int], str], nics: Sequence[str] 
 class Subnet:
     """Cables of an InfiniBand subnet, and what ibnetdiscover prints of them.
 
-    Lines as in NVIDIA's and SchedMD's public examples: ``Switch\t41 "S-..."\t\t# "MF0;leaf:MQM8700/U1" enhanced port 0 lid 13 lmc 0``.
+    Lines as in public ones: ``Switch\t41 "S-..."\t\t# "MF0;r-ufm-sw95:MQM8700/U1" enhanced port 0 lid 13 lmc 0``.
     """
 
     def __init__(self, ports: int = 64, aggregation: bool = True) -> None:
@@ -140,7 +140,7 @@ class Subnet:
                     lines.append(f'[{at}]\t"{guids[other]}"[{beside}]{own} \t\t# "{self.described(other)}" lid 9 {rate}')
                 else:
                     lines.append(
-                        f'[{at}]({guids[name][2:]}) \t"{guids[other]}"[{beside}]\t\t# lid 9 lmc 0 "{self.described(other)}" lid 1 {rate}'
+                        f'[{at}]({guids[name][2:]}) \t"{guids[other]}"[{beside}]\t# lid 9 lmc 0 "{self.described(other)}" lid 1 {rate}'
                     )
             if switch and self.aggregation:
                 lines.append(
@@ -151,7 +151,7 @@ class Subnet:
 
 
 def rails(nodes: int, per_leaf: int, ports: int, spines: int, up: int = 1, rate: str = "4xNDR", **other: bool) -> Subnet:
-    """Leaf and spine, a leaf for each port of ``per_leaf`` nodes, ``up`` cables from a leaf to each spine, shared by all rails."""
+    """Leaf and spine, a leaf for each port of ``per_leaf`` nodes, ``up`` cables from a leaf to each spine of all rails."""
     net = Subnet(**other)
     for node in range(nodes):
         for port in range(ports):

@@ -219,7 +219,7 @@ ARGUMENTS = {
     "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
     "files": Argument("", "FILE..."),
     "dumps": Argument("", "KIND FILE...", "What to read: a kind of dump and its file, or two of them."),
-    "like": Argument("--like", "FABRIC", "Whose numbers stand in for what is not told. [default: by the devices]", offers="fabric"),
+    "like": Argument("--like", "FABRIC", "Whose numbers stand in for what is untold. [default: by the devices]", offers="fabric"),
     "network_nodes": Argument("--nodes", "N", "Nodes that the network joins, without a dump of it. [default: 1]", "count", 1),
     "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
     "no_pager": Argument("--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"),

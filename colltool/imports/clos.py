@@ -42,7 +42,7 @@ class Wiring:
         return ColltoolError(f"is not a Clos: {what}", where=self.file, fix=_FIX)
 
 
-class ClosLevel(NamedTuple):
+class SwitchLevel(NamedTuple):
     """``group``: hosts under one switch of it, or under what stands in its place on every rail. ``uplinks``: oversubscription of
     the switches below, 1 on the first level."""
 
@@ -61,7 +61,7 @@ class ClosNetwork:
     ports: int
     port_Bps: float
     rails: int
-    levels: tuple[ClosLevel, ...]
+    levels: tuple[SwitchLevel, ...]
     radix: int
     reduces: bool
     notes: tuple[str, ...]
@@ -70,8 +70,8 @@ class ClosNetwork:
 def clos_of(wiring: Wiring) -> ClosNetwork:
     """The levels of a network.
 
-    Level 1 has the switches with hosts, level n+1 those one cable above; every cable joins neighbouring levels. Hosts share either
-    all leaves or none, and any two groups under one level meet under a switch of the next.
+    Level 1 has the switches with hosts, level n+1 those one cable above; every cable joins neighbouring levels. Hosts share
+    either all leaves or none, and any two groups under one level meet under a switch of the next.
 
     Raises:
         ColltoolError: there are no hosts, or it is not a Clos; says by which cable or hosts.
@@ -89,7 +89,7 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
         above[low].append((high, rate))
     below_Bps = _below(hosts, above)
     groups = _leaf_groups(wiring, hosts)
-    levels = [ClosLevel(max(map(len, groups.values())), sum(1 for one in height.values() if one == 1), 1.0)]
+    levels = [SwitchLevel(max(map(len, groups.values())), sum(1 for one in height.values() if one == 1), 1.0)]
     for level in range(2, max(height.values()) + 1):
         lower = [switch for switch, one in height.items() if one == level - 1]
         uplinks = max(below_Bps[one] / sum(rate for _, rate in above[one]) for one in lower if above[one])
@@ -98,7 +98,7 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
         nested = -(-largest // group) * group
         count = sum(1 for one in height.values() if one == level)
         if nested > group:
-            levels.append(ClosLevel(nested, count, max(1.0, round(uplinks, 4))))
+            levels.append(SwitchLevel(nested, count, max(1.0, round(uplinks, 4))))
     if len(groups) > 1:
         shown = " and ".join(_some(sorted(members)[:1]) for members in list(groups.values())[:2])
         raise wiring.refuse(f"{len(groups)} parts have no switch in common, such as those of {shown}")

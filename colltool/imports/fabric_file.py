@@ -1,7 +1,7 @@
 """A fabric file from what dumps tell of nodes and of the network between them.
 
 What no dump tells, latencies above all, is that of the bundled fabric of the usual machine. Where the scale-up network is of its
-kind, the file is ``like`` it, and what was told stands under ``set``; else the tiers are written out, each number with its source.
+kind, the file is ``like`` it, and what was told stands under ``set``; else the tiers are written out, each with its source.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPINE_S = 6e-6
 """What a further level adds. Source: the shipped dgx-h100."""
 _NVLINK_5 = re.compile(r"\bG?B[23]00\b")
 NVLINK_BPS, NVLINK_5_BPS = 25e9, 50e9
-"""One link, one way, of V100 to H200 and of Blackwell. Source: NVIDIA data sheets of H100 (18 links, 900 GB/s both ways), B200."""
+"""One link, one way, of V100 to H200 and of Blackwell. Source: NVIDIA data sheets of H100 (18: 900 GB/s both ways), B200."""
 
 
 def fabric_file(
@@ -277,7 +277,7 @@ def _comments(node: NodeDump | None, network: ClosNetwork | None, body: Data) ->
     if "like" in body:
         yield f"What they tell stands under set. All else, alpha, eta and protocols above all, is that of {body['like']}."
     else:
-        yield "What they do not tell, alpha and eta above all, is marked as not told in source: measure it, colltool guide measurements."
+        yield "What they do not tell, alpha and eta above all, is marked as not told: measure it, colltool guide measurements."
     if node is not None and network is None:
         yield "Levels of switches are not told: colltool fabric import with an ibnetdiscover beside it, or by hand."
     for said in (*(node.notes if node else ()), *(odd_links(node) if node else ())):

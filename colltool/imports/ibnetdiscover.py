@@ -6,6 +6,7 @@ Specification volume 2; SDR to QDR send 8 bits of data in 10.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from typing import NamedTuple
@@ -47,7 +48,7 @@ def read_ibnetdiscover(path: AnyPath) -> ClosNetwork:
     Raises:
         ColltoolError: another program's text, one that is cut off, without rates, beyond the named limits, or no Clos.
     """
-    name = str(path)
+    name = os.fsdecode(path)
     text = _text(read_text(path, "topology"), name)
     if not text.ports or not text.cables:
         raise ColltoolError("has no switch with a cable: not the text of ibnetdiscover", where=name, fix=_FIX)
@@ -102,7 +103,7 @@ def _wiring(text: _Text, name: str) -> Wiring:
             cables.append((one, other, rate_Bps))
         elif other in ports:
             hosts.setdefault(_host(one, text.described.get(one, "")), []).append((other, rate_Bps))
-    return Wiring(name, TOOL, ports, hosts, cables, text.described, reduces)
+    return Wiring(file=name, tool=TOOL, ports=ports, hosts=hosts, cables=cables, names=text.described, reduces=reduces)
 
 
 def _host(guid: str, described: str) -> str:

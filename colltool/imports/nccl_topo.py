@@ -5,6 +5,7 @@ Elements and attributes: NCCL 2.30, src/graph/xml.cc. A document type is refused
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -47,14 +48,14 @@ _VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
 _PCI_LANE = 1e9 / 8  # bytes/s of a GT/s: one bit a transfer, encoding left to eta as in the shipped fabrics
 
 
-class _Accelerator(NamedTuple):
+class _Gpu(NamedTuple):
     busid: str
     slot: Mapping[str, str]
     gpu: Mapping[str, str]
     links: list[tuple[str, Mapping[str, str]]]
 
 
-class _Reading:
+class _TopologyXml:
     """The elements of a file as they go by, with the way down to each."""
 
     def __init__(self, name: str) -> None:
@@ -62,7 +63,7 @@ class _Reading:
         self.parser = expat.ParserCreate()
         self.path: list[tuple[str, dict[str, str]]] = []
         self.elements = 0
-        self.found: list[_Accelerator] = []
+        self.found: list[_Gpu] = []
         self.slots: list[dict[str, str]] = []  # of accelerators by class alone, in a file without gpu elements
         self.nics: list[Nic] = []
         self.ports: list[dict[str, str]] = []  # NICs by class alone
@@ -92,7 +93,7 @@ class _Reading:
                 self.cpus.append(attributes)
             case "gpu":
                 slot = self.nearest("pci") or {}
-                self.found.append(_Accelerator(slot.get("busid") or f"gpu{len(self.found)}", slot, attributes, []))
+                self.found.append(_Gpu(slot.get("busid") or f"gpu{len(self.found)}", slot, attributes, []))
             case "nvlink" | "xgmi" if self.found and any(one == "gpu" for one, _ in self.path):
                 self.found[-1].links.append((tag, attributes))
             case "pci" if attributes.get("class", "").startswith(_ACCELERATORS):
@@ -123,26 +124,27 @@ def read_nccl_topo(path: AnyPath) -> NodeDump:
     """A node from a file that NCCL dumped.
 
     Raises:
-        ColltoolError: not XML, another program's, cut off, with a document type, beyond the named limits, or without accelerators.
+        ColltoolError: not XML, another program's, cut off, with a document type, beyond the limits, or without accelerators.
     """
     text = read_text(path, "topology")
-    reading = _Reading(str(path))
+    name = os.fsdecode(path)
+    reading = _TopologyXml(name)
     try:
         reading.parser.Parse(text.lstrip(), True)
     except expat.ExpatError as error:
-        at = f"{path}:{error.lineno}:{error.offset + 1}"
+        at = f"{name}:{error.lineno}:{error.offset + 1}"
         raise ColltoolError(
             f"is not the XML of NCCL, or cut off: {expat.errors.messages[error.code]}", where=at, fix=_FIX
         ) from None
     if not reading.found:
-        reading.found = [_Accelerator(slot.get("busid", ""), slot, {}, []) for slot in reading.slots]
+        reading.found = [_Gpu(slot.get("busid", ""), slot, {}, []) for slot in reading.slots]
     if not reading.found:
-        raise ColltoolError("has no accelerators", where=str(path), fix=_FIX)
+        raise ColltoolError("has no accelerators", where=name, fix=_FIX)
     nics = reading.nics or [Nic(slot.get("busid", ""), None, slot["class"].startswith(_INFINIBAND)) for slot in reading.ports]
     return _node(reading, tuple(nics))
 
 
-def _node(reading: _Reading, nics: tuple[Nic, ...]) -> NodeDump:
+def _node(reading: _TopologyXml, nics: tuple[Nic, ...]) -> NodeDump:
     every = reading.found
     arm = any(cpu.get("arch") == "arm64" for cpu in reading.cpus)
     models = {_model(one, arm) for one in every}
@@ -169,7 +171,7 @@ def _node(reading: _Reading, nics: tuple[Nic, ...]) -> NodeDump:
     )
 
 
-def _links(one: _Accelerator, name: str) -> Iterator[tuple[str, int, bool]]:
+def _links(one: _Gpu, name: str) -> Iterator[tuple[str, int, bool]]:
     """Target, count and whether it is a switch, of each group of links."""
     for kind, attributes in one.links:
         count = attributes.get("count", "")
@@ -178,7 +180,7 @@ def _links(one: _Accelerator, name: str) -> Iterator[tuple[str, int, bool]]:
         yield attributes.get("target", ""), int(count), kind == "nvlink" and attributes.get("tclass", "").startswith(_NVSWITCH)
 
 
-def _pairs(every: list[_Accelerator], name: str) -> dict[Pair, int]:
+def _pairs(every: list[_Gpu], name: str) -> dict[Pair, int]:
     at = {one.busid: index for index, one in enumerate(every)}
     found: dict[Pair, int] = {}
     for index, one in enumerate(every):
@@ -189,7 +191,7 @@ def _pairs(every: list[_Accelerator], name: str) -> dict[Pair, int]:
     return found
 
 
-def _model(one: _Accelerator, arm: bool) -> str:
+def _model(one: _Gpu, arm: bool) -> str:
     named = MODELS.get(f"{one.slot.get('vendor')}:{one.slot.get('device')}")
     model = named or GENERATIONS.get(one.gpu.get("sm", "")) or GENERATIONS.get(one.gpu.get("gcn", ""), "")
     return _ON_GRACE.get(model, model) if arm else model

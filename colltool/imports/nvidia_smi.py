@@ -1,11 +1,13 @@
 """The matrix of ``nvidia-smi topo -m``: which links join two GPUs, and which NICs are near one.
 
-Words of its legend: X itself, NV# as many NVLinks (of two GPUs, or of each to the switches), PIX and PXB PCIe switches, PHB a host
-bridge, NODE a NUMA node, SYS between sockets. The names of the GPUs are not in it: ``nvidia-smi -L`` in the same file tells them.
+Words of its legend: X itself, NV# as many NVLinks (of two GPUs, or of each to the switches), PIX and PXB PCIe switches, PHB a
+host bridge, NODE a NUMA node, SYS between sockets. It has no names of GPUs: ``nvidia-smi -L`` in the same
+file tells them.
 """
 
 from __future__ import annotations
 
+import os
 import re
 
 from colltool.base.errors import ColltoolError, shown
@@ -28,7 +30,7 @@ def read_nvidia_smi(path: AnyPath) -> NodeDump:
     Raises:
         ColltoolError: no matrix in the file, one that is cut off or not symmetric, or an unknown word in it.
     """
-    name, lines = str(path), _ESCAPES.sub("", read_text(path, "topology")).splitlines()
+    name, lines = os.fsdecode(path), _ESCAPES.sub("", read_text(path, "topology")).splitlines()
     starts = [number for number, line in enumerate(lines) if line.split()[:1] == ["GPU0"]]
     if not starts or lines[head := starts[0]].split()[1:2] == ["X"]:
         raise ColltoolError("has no matrix of nvidia-smi topo -m: no line of columns that starts with GPU0", where=name, fix=_FIX)

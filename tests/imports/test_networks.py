@@ -36,7 +36,7 @@ def made(folder: Path, *dumps: str, **options: Any) -> Fabric:
 
 
 def shape(net: ClosNetwork) -> list[tuple[int, int, float]]:
-    return [tuple(level) for level in net.levels]
+    return [(level.group, level.switches, level.uplinks) for level in net.levels]
 
 
 def test_a_rail_optimised_pod(tmp_path: Path) -> None:

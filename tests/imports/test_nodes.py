@@ -34,6 +34,9 @@ def take(tmp_path: Path) -> Imported:
     return taken
 
 
+A100 = '<nvlink target="a" count="12" tclass="0x068000"/>'
+
+
 def refused(take: Imported, kind: str, text: str, **options: Any) -> ColltoolError:
     with pytest.raises(ColltoolError) as caught:
         take(kind, text, **options)
@@ -41,7 +44,7 @@ def refused(take: Imported, kind: str, text: str, **options: Any) -> ColltoolErr
 
 
 def seconds(fabric: Any, **options: Any) -> float:
-    return colltool.price(fabric, "ar", size="64MB", **options).results[0].total_s
+    return float(colltool.price(fabric, "ar", size="64MB", **options).results[0].total_s)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def seconds(fabric: Any, **options: Any) -> float:
         (nccl_topo(8, NVSWITCHES, device="0x2330", nics=4), "dgx-h100", ["ib.size=4", "ib.bandwidth=25GB/s"]),
         (nccl_topo(4, NVSWITCHES, device="0x2330"), "dgx-h100", ["ib.size=4", "nvlink.size=4"]),
         (nccl_topo(8, NVSWITCHES, device="0x2901", sm="100"), "dgx-b200", ["ib.size=4"]),
-        (nccl_topo(8, '<nvlink target="a" count="12" tclass="0x068000"/>', device="0x20b2", sm="80", mbps=200_000, vendor="AuthenticAMD"),
+        (nccl_topo(8, A100, device="0x20b2", sm="80", mbps=200_000, vendor="AuthenticAMD"),
          "dgx-a100", ["ib.size=4"]),
         (rccl_topo(), "mi300x-cluster", ["roce.size=4"]),
     ],
@@ -203,7 +206,7 @@ def test_hostile_xml(text: str, what: str, take: Imported) -> None:
         ("\n".join(DGX_1V.splitlines()[:5]), "no row of GPU4"),
         (DGX_1V.replace("GPU7\tSYS", "GPU7\tNV9"), "are joined by SYS and by NV9"),
         (DGX_1V.replace("GPU0\t X \tNV1", "GPU0\t X \tFOO"), "'FOO' is no link"),
-        (DGX_1V.replace("GPU0\t X \tNV1\tNV1\tNV2\tNV2\tSYS\tSYS\tSYS\tPIX\tPHB\tSYS\tSYS\t0-19,40-59", "GPU0\t X "), "row of GPU0 is cut off"),
+        (DGX_1V.replace(DGX_1V.splitlines()[1], "GPU0\t X "), "row of GPU0 is cut off"),
     ],
 )  # fmt: skip
 def test_hostile_matrices(text: str, what: str, take: Imported) -> None:
