@@ -140,7 +140,8 @@ class Subnet:
                     lines.append(f'[{at}]\t"{guids[other]}"[{beside}]{own} \t\t# "{self.described(other)}" lid 9 {rate}')
                 else:
                     lines.append(
-                        f'[{at}]({guids[name][2:]}) \t"{guids[other]}"[{beside}]\t# lid 9 lmc 0 "{self.described(other)}" lid 1 {rate}'
+                        f'[{at}]({guids[name][2:]}) \t"{guids[other]}"[{beside}]\t\t# lid 9 lmc 0 "'
+                        f'{self.described(other)}" lid 1 {rate}'
                     )
             if switch and self.aggregation:
                 lines.append(

@@ -24,7 +24,8 @@ class Wiring:
         hosts: the switch and the rate in bytes/s, one way, of each port of each host.
         cables: between two switches, with their rates.
         names: what people call a switch.
-        reduces: whether switches answer as aggregation nodes (SHARP).
+        infiniband: whether it is InfiniBand for sure.
+        reduces: whether switches answer as aggregation nodes (SHARP); None where that is not told.
     """
 
     file: str
@@ -33,7 +34,8 @@ class Wiring:
     hosts: Mapping[str, Sequence[tuple[str, float]]]
     cables: Sequence[tuple[str, str, float]]
     names: Mapping[str, str] = field(default_factory=dict)
-    reduces: bool = False
+    infiniband: bool = False
+    reduces: bool | None = None
 
     def named(self, switch: str) -> str:
         return clipped(self.names.get(switch) or switch)
@@ -63,7 +65,8 @@ class ClosNetwork:
     rails: int
     levels: tuple[SwitchLevel, ...]
     radix: int
-    reduces: bool
+    infiniband: bool
+    reduces: bool | None
     notes: tuple[str, ...]
 
 
@@ -106,7 +109,8 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
     leaves = [switch for switch, one in height.items() if one == 1]
     return ClosNetwork(
         file=wiring.file, tool=wiring.tool, hosts=len(hosts), ports=ports, port_Bps=rate, rails=rails, levels=tuple(levels),
-        radix=max(wiring.ports[leaf] for leaf in leaves), reduces=wiring.reduces, notes=tuple(notes),
+        radix=max(wiring.ports[leaf] for leaf in leaves), infiniband=wiring.infiniband,
+        reduces=wiring.reduces, notes=tuple(notes),
     )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def fabric_file(
 
 
 def _with_node(node: NodeDump, network: ClosNetwork | None, like: str | None, nodes: int) -> Data:
-    base = _stand_in(node, like)
+    base = _stand_in(node, network, like)
     data = fabric_data(base.fabric)
     own = data["tiers"][0]
     inner = inner_tiers(node)
@@ -66,13 +66,25 @@ def _with_node(node: NodeDump, network: ClosNetwork | None, like: str | None, no
         inner = (InnerTier(own["name"], own["topology"], len(node.accelerators), links=0),)
     domains = _domains(node, network) if network else nodes
     if len(inner) == 1 and (inner[0].link, inner[0].topology) == (own["name"], own["topology"]):
-        return _like(node, inner[0], network, base, data, domains)
+        return {**_other_device(node, data, like), **_like(node, inner[0], network, base, data, domains)}
     tiers = [_inner_tier(node, one, base) for one in inner]
     if node.nics or network:
-        outer = _outer(_INFINIBAND if network or node.fast_nics[0].infiniband else _ETHERNET)
+        outer = _outer(_INFINIBAND if _is_infiniband(node, network) else _ETHERNET)
         tiers.append(_network_tier(outer, node=node, network=network, nodes=domains))
     device = _device(node.model)
     return {**({"device": device} if device in DEVICES else {}), "tiers": tiers, **_launch(base.fabric, data)}
+
+
+def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
+    """The key ``device`` where the stand-in's is another, or nobody knows."""
+    device, own = _device(node.model), str(data.get("device"))
+    if not node.links_told or (like is not None and known(node.model) is None) or (device and own.startswith(device)):
+        return {}
+    return {"device": device if device in DEVICES else None}
+
+
+def _is_infiniband(node: NodeDump, network: ClosNetwork | None) -> bool:
+    return (network is not None and network.infiniband) or any(nic.infiniband for nic in node.fast_nics)
 
 
 def _device(model: str) -> str | None:
@@ -81,7 +93,7 @@ def _device(model: str) -> str | None:
     return found[0].lower() if found else None
 
 
-def _stand_in(node: NodeDump, like: str | None) -> Known:
+def _stand_in(node: NodeDump, network: ClosNetwork | None, like: str | None) -> Known:
     if like is not None:
         return Known("", like)
     if not node.links_told:
@@ -95,7 +107,7 @@ def _stand_in(node: NodeDump, like: str | None) -> Known:
     if found is None:
         what = f"does not tell which accelerators it has, or colltool knows none such ({node.model or 'no name'})"
         raise ColltoolError(what, where=node.file, fix=f"name a fabric of such: {given('like', 'dgx-h100')}")
-    if node.nics and found.fabric in CLUSTERS:
+    if (node.nics or network) and found.fabric in CLUSTERS:
         return found._replace(fabric=CLUSTERS[found.fabric])
     return found
 
@@ -114,13 +126,10 @@ def _like(node: NodeDump, inner: InnerTier, network: ClosNetwork | None, base: K
     if isinstance(library, dict) and node.cpu and library.get("cpu", node.cpu) != node.cpu:
         changes["library.cpu"] = node.cpu
     body: Data = {"like": base.fabric}
-    device = _device(node.model)
-    if node.links_told and (device is None or not str(data.get("device")).startswith(device)):
-        body["device"] = device if device in DEVICES else None  # the stand-in's is another
     if len(tiers) > 1:
         changes |= _network_changes(tiers[-1], base.fabric, node, network, domains)
     elif node.nics or network:
-        outer = _outer(_INFINIBAND if network or node.fast_nics[0].infiniband else _ETHERNET)
+        outer = _outer(_INFINIBAND if _is_infiniband(node, network) else _ETHERNET)
         return {**body, "set": changes, "tiers": [_network_tier(outer, node=node, network=network, nodes=domains)]}
     return {**body, "set": changes}
 
@@ -135,7 +144,7 @@ def _network_changes(tier: Data, base: str, node: NodeDump, network: ClosNetwork
     if network is not None:
         changes |= {f"{key}.levels": made["levels"], f"{key}.sizing": made["sizing"]}
         switch = tier.get("in_network")
-        if switch and not network.reduces:
+        if switch and network.reduces is False:
             changes |= {f"{key}.in_network.{what}": False for what in ("reduce", "multicast") if switch.get(what)}
             changes[f"{key}.in_network.source.reduce"] = f"no aggregation node answers: {network.file}"
         if switch and (switch.get("levels") or 1) > len(network.levels):
@@ -143,8 +152,7 @@ def _network_changes(tier: Data, base: str, node: NodeDump, network: ClosNetwork
     elif domains > (last := tier["levels"][-1])["group"]:
         group = tier["levels"][-2]["group"] if len(tier["levels"]) > 1 else 1
         changes[f"{key}.levels.{last['name']}.group"] = -(-domains // group) * group
-    infiniband = network is not None or any(nic.infiniband for nic in node.fast_nics)
-    if key == "roce" and infiniband:
+    if key == "roce" and _is_infiniband(node, network):
         changes[f"{key}.name"] = "ib"
     return changes
 
@@ -191,7 +199,7 @@ def _levels(outer: Data, network: ClosNetwork, hosts_each: int) -> Iterator[Data
         if at:
             plain = int(level.uplinks) if level.uplinks == int(level.uplinks) else level.uplinks
             made["oversubscription"] = plain if len(network.levels) == 2 else {"uplinks": plain}
-        yield {**made, "source": {"group": f"{level.switches} switches: {network.file}", "alpha": of}}
+        yield {**made, "source": {"group": f"{level.switches} of its switches: {network.file}", "alpha": of}}
 
 
 def _rank_rate(node: NodeDump | None, network: ClosNetwork | None, outer: Data) -> tuple[float, str] | None:
@@ -223,7 +231,9 @@ def _domains(node: NodeDump, network: ClosNetwork) -> int:
 
 def _link_rate(node: NodeDump, inner: InnerTier, base: str) -> tuple[float, str] | None:
     """Bytes/s of a port to switches, or of a pair's links, and where that is from."""
-    if not inner.links:
+    if node.link_Bps is not None and inner.link != "pcie":
+        return node.link_Bps, f"{'of an accelerator' if inner.topology == 'star' else 'of a pair'}: {node.file}"
+    if not inner.links or not node.counts_told:
         return None
     if inner.link == "pcie":
         return (node.pcie_Bps, f"link_speed and link_width of a slot: {node.file}") if node.pcie_Bps else None
@@ -244,6 +254,9 @@ def _inner_tier(node: NodeDump, inner: InnerTier, base: Known) -> Data:
     of = _PCIE if inner.link == "pcie" else base.fabric
     tier = fabric_data(of)["tiers"][0]
     told = _link_rate(node, inner, of)
+    if told is None and tier["topology"] != inner.topology:
+        what = f"does not tell the bandwidth of its {inner.link} links, and {of} has no {inner.topology} of them"
+        raise ColltoolError(what, where=node.file, fix="give their bandwidth, or a dump of nccl-topo")
     rate, said = (_rate(told[0]), told[1]) if told else (tier["bandwidth"], f"not told; of {of}")
     made: Data = {"name": inner.link, "topology": inner.topology}
     made |= {} if inner.edges else {"size": inner.size}
@@ -272,8 +285,8 @@ def _description(node: NodeDump, network: ClosNetwork | None, nodes: int) -> str
 
 
 def _comments(node: NodeDump | None, network: ClosNetwork | None, body: Data) -> Iterator[str]:
-    files = " and ".join(f"{one.file} ({one.tool})" for one in (node, network) if one)
-    yield f"Read from {files} by colltool fabric import."
+    files = dict.fromkeys(f"{one.file} ({one.tool})" for one in (node, network) if one)
+    yield f"Read from {' and '.join(files)} by colltool fabric import."
     if "like" in body:
         yield f"What they tell stands under set. All else, alpha, eta and protocols above all, is that of {body['like']}."
     else:

@@ -103,7 +103,9 @@ def _wiring(text: _Text, name: str) -> Wiring:
             cables.append((one, other, rate_Bps))
         elif other in ports:
             hosts.setdefault(_host(one, text.described.get(one, "")), []).append((other, rate_Bps))
-    return Wiring(file=name, tool=TOOL, ports=ports, hosts=hosts, cables=cables, names=text.described, reduces=reduces)
+    return Wiring(
+        file=name, tool=TOOL, ports=ports, hosts=hosts, cables=cables, names=text.described, infiniband=True, reduces=reduces
+    )  # fmt: skip
 
 
 def _host(guid: str, described: str) -> str:

@@ -33,6 +33,8 @@ class NodeDump:
         link: of the scale-up network where there is one.
         to_switch: links of each accelerator to switches.
         pairs: links between two accelerators, by their positions, lower first.
+        link_Bps: of an accelerator's links to switches together, or of a pair, one way, where the dump tells it.
+        counts_told: False where the dump tells which accelerators are joined, not by how many links.
         links_told: False where the dump does not tell whether links join them.
         pcie_Bps: of an accelerator's slot, one way.
         cpu: intel, amd or arm.
@@ -46,6 +48,8 @@ class NodeDump:
     link: Link = "nvlink"
     to_switch: tuple[int, ...] = ()
     pairs: Mapping[Pair, int]
+    link_Bps: float | None = None
+    counts_told: bool = True
     links_told: bool = True
     pcie_Bps: float | None = None
     nics: tuple[Nic, ...] = ()
@@ -86,7 +90,7 @@ def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
     sizes = {len(island) for island in islands}
     if len(sizes) == 1 and len(set(every)) == 1:
         size, links = sizes.pop(), every[0]
-        if dump.link == "nvlink" and (links * (size - 1) > MOST_LINKS or links == MOST_LINKS):
+        if dump.link == "nvlink" and dump.counts_told and (links * (size - 1) > MOST_LINKS or links == MOST_LINKS):
             inner = InnerTier("nvlink", "star", size, links)  # more than a GPU has: all go to switches, to every other one
         else:
             inner = InnerTier(dump.link, "full_mesh", size, links)
