@@ -18,7 +18,7 @@ from colltool.cli.output import write, write_bytes
 DEFAULT_RANKS, TRACED_RANKS = 64, 4
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
-export = group_app("Your answer as NCCL's tuner file, or as input of ASTRA-sim.")
+export = group_app("Your answer as NCCL's tuner file, or as input of ASTRA-sim 2 or 3.")
 
 
 @command(primitive="--primitive")
@@ -196,3 +196,17 @@ def astra_sim(
         write_bytes(folder / name, text.encode(), "output", folder=folder)
     lines = (f"{' and '.join(files)}: {place(loaded, who).placement.spoken}", *to_know(loaded, who, ideal, bytes_))
     write("".join(f"{line}\n" for line in lines), None)
+
+
+@command(export, "infragraph", "The fabric as an InfraGraph, ASTRA-sim 3's network.")
+def infragraph(fabric: FabricChoice, output: o.Output = None) -> None:
+    """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between them, as JSON.
+
+    Examples:
+      colltool export infragraph -f dgx-h100 -o network.json
+      colltool export infragraph -f clos-4to1 --set fabric.size=64
+    """
+    from colltool.export.infragraph import infragraph as text_of
+
+    target = o.to_file(output)
+    write(text_of(fabric.load()), target)

@@ -58,7 +58,7 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
     """A node with accelerators (components of choice ``xpu``), and the Clos between its instances, where edges join them.
 
     Raises:
-        ColltoolError: not InfraGraph, a name that is not there, no node or several kinds of them, beyond the named limits, no Clos.
+        ColltoolError: not InfraGraph, a name that is not there, no node or several kinds of them, beyond the limits, no Clos.
     """
     graph = _graph(os.fsdecode(path))
     kinds = {name: device for name, (device, _) in graph.instances.items() if device.of("xpu")}
