@@ -57,6 +57,7 @@ ROOMS = {
         "colltool.congestion.layout",
         "colltool.training.files",
         "colltool.kernels.files",
+        "colltool.schedules.own_file",
     ),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),
