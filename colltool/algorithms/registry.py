@@ -72,8 +72,9 @@ TWO_TREES = (
     "2009, 581-594, doi:10.1016/j.parco.2009.09.001"
 )
 
-# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware
-Status = Literal["shipped", "reference", "idealised", "hypothetical"]
+# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware;
+# own: a file or plugin of the user
+Status = Literal["shipped", "reference", "idealised", "hypothetical", "own"]
 STATUSES: tuple[Status, ...] = get_args(Status)  # from what somebody can run today to what no hardware does
 
 
@@ -92,7 +93,7 @@ Caveats = Callable[[Group], Caveat | None]
 
 def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
     """Where a schedule is listed: 0 if the user can run it, 1 if only other libraries do (``not_selected``), then by status."""
-    index = STATUSES.index(status)
+    index = 0 if status == "own" else STATUSES.index(status)
     return index + 1 if index or not_selected else 0
 
 

@@ -102,6 +102,7 @@ def verify(
     alone: o.Alone = False,
     shape: o.Shape = None,
     algorithm: o.Algorithms = None,
+    algorithm_file: o.AlgorithmFiles = None,
     size: o.Size = "16MB",
     segments: Annotated[int | None, o.option("segments")] = None,
     trace: Annotated[bool, o.option("trace")] = False,
@@ -123,12 +124,13 @@ def verify(
       colltool verify ar -f dgx-h100 -n 16 --stride 8
       colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
       colltool verify ar -f star512 -n 4 --algorithm ring --trace --values
+      colltool verify -f dgx-h100 --algorithm-file my.xml
     """
-    count = ranks if fabric or shape or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
+    count = ranks if fabric or shape or ranks is not None or algorithm_file else TRACED_RANKS if trace else DEFAULT_RANKS
     result = colltool.verify(
         [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS], primitive, ranks=count, stride=stride,
-        alone=alone, shape=shape, algorithms=values.names(algorithm), size=size, segments=segments, trace=trace,
-        values="example" if concrete else (),
+        alone=alone, shape=shape, algorithms=values.names(algorithm), algorithm_files=algorithm_file or (), size=size,
+        segments=segments, trace=trace, values="example" if concrete else (),
     )  # fmt: skip
     out.emit(result)
     if not result.holds:

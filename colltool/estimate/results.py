@@ -122,7 +122,7 @@ class Price(Result):
         if self.library is None or self.library.runs is None:
             return None
         picked = float(self.library.runs.total_s)
-        return picked / min([picked, *(float(row.total_s) for row in self.leading)])
+        return picked / min([picked, *(float(row.total_s) for row in self.leading if row.status != "own")])
 
     def top(self, count: int) -> Price:
         """Keep only the fastest ``count`` of the leading rows, or of the others if none may lead."""

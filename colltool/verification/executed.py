@@ -15,6 +15,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
 from colltool.schedules.lattice import compose
 from colltool.schedules.links import Floats, LatticeLinks, LevelBoundary, links_of, tier_of
+from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Program, Step, maker
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
@@ -45,10 +46,11 @@ class TimedLinks(Network):
 
     Contention is left out, oversubscription counts. Written from the fabric, not from prices: it is what prices are held against.
     ``placed`` is packed, its ranks are its members; ``groups``: its tiers as the phases of a composition see them; ``nodes``:
-    members and, on a single tier, the servers or padding after them.
+    members and, on a single tier, the servers or padding after them. ``contended``: ports and links have their η; uplinks, whose
+    oversubscription counts already, have not.
     """
 
-    def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int) -> None:
+    def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int, *, contended: bool = False) -> None:
         self.alpha_s, tiers = 0.0, []
         for k, span in enumerate(placed.spans):
             tier, inside, rate = capabilities_of(span.tier), span.ranks_inside, span.tier.bandwidth * span.tier.ports
@@ -58,8 +60,11 @@ class TimedLinks(Network):
                 uplinks = members * inside * span.occupancy.ports(below.group) * rate / above.oversubscription
                 boundaries.append(LevelBoundary(below.name, members, uplinks))
             endpoints = -(-nodes // inside) if k == len(placed.spans) - 1 else span.endpoints
-            axes, alphas = groups[k].axes if groups else (), [one.alpha_s for one in tier.classes]
-            made = links_of(tier.joined_by, nodes, inside, endpoints, "", rate, axes=axes, alphas_s=alphas, boundaries=boundaries)
+            eta_alpha, eta_beta = (span.tier.eta.alpha, span.tier.eta.beta) if contended else (1.0, 1.0)
+            axes, alphas = groups[k].axes if groups else (), [one.alpha_s * eta_alpha for one in tier.classes]
+            made = links_of(
+                tier.joined_by, nodes, inside, endpoints, "", rate * eta_beta, axes=axes, alphas_s=alphas, boundaries=boundaries
+            )
             tiers.append(made)
         super().__init__(*tiers)
 
@@ -179,12 +184,32 @@ def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readin
     return traced(*_on_tiers(placed, costed, segments, readings), vectors)
 
 
+def groups_of(placed: PlacedGroup, readings: Readings) -> list[Group]:
+    return [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
+
+
 def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
-    groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
+    groups = groups_of(placed, readings)
     first = {part.cost.tier: part.algorithm for part in reversed(costed.parts)}  # by the name in the tier's first phase
     choices = [first[span.tier.name] for span in placed.spans]
     order = NATURAL_ORDER.get(costed.primitive) or "inner-first"
     return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
+
+
+def own(placed: PlacedGroup, group: Group, program: Program, readings: Readings, size: float) -> tuple[Counts, Seconds]:
+    """What an algorithm of one's own loads, step by step; its result was proved on its own buffers."""
+    network, timed_links = network_for(group), TimedLinks(placed, groups_of(placed, readings), program.nodes)
+    for batch in program.batches:
+        network.carry(batch, program.chunk_bytes)
+        timed_links.carry(batch, program.chunk_bytes)
+    return Counts(float(network.hops), network.peak), timed_links.seconds(program, size)
+
+
+def own_trace(group: Group, schedule: OwnSchedule, vectors: Vectors) -> Trace | None:
+    """Its steps; None where chunks wait in scratch, which a trace has no place for."""
+    if not run(schedule.program()).holds:
+        return None
+    return traced(schedule.program(), network_for(group), vectors)
 
 
 def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[Verdict, str]:

@@ -50,6 +50,8 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
     gain = 1 - float(price.fastest.total_s) / own
     if gain > error:
         name = r.named(price, price.fastest)  # only a pick is not the fastest
+        if price.fastest.status == "own":
+            return f"; {name}, of your own, would take {whole_percent(gain)} less before any library's overhead"
         return f"; {name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
     close = [one for one in price.leading if one is not row and float(one.total_s) <= own * (1 + error)]
     more = f" and {len(close) - 1} more" if len(close) > 1 else ""
@@ -162,7 +164,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     for price in prices:
         if (own := price.library) is None or own.pick is None:
             continue
-        able = (*price.leading, *([] if own.runs is None else [own.runs]))
+        able = (*(row for row in price.leading if row.status != "own"), *([] if own.runs is None else [own.runs]))
         best = min(able, key=lambda row: float(row.total_s), default=price.best)
         picks.append(_Pick(price, own, own.pick, SPELLED.get(own.pick.algorithm, own.pick.algorithm), best))
         sizes.append(title_size(float(price.bytes)))

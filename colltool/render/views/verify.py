@@ -68,7 +68,12 @@ _ENDS_HERE = (
 
 
 def _answer(result: Verification) -> str:
-    verdicts = [one.verdict for one in result.results]
+    own = [one for one in result.results if one.n_alpha[0] is None]
+    names = ", ".join(dict.fromkeys(one.algorithm for one in own))
+    if len(own) == len(result.results):
+        promised = " and ".join(dict.fromkeys(one.primitive.spoken for one in own))
+        return f"{names}: proved, every rank ends with what {promised} promises. {sentence(_counts(result))}."
+    verdicts = [one.verdict for one in result.results if one.n_alpha[0] is not None]
     wrong, held, every = verdicts.count("mismatch"), verdicts.count("proved"), len(verdicts)
     if wrong:
         return f"{wrong} of {counted(every, 'formula')} do not hold: {_counts(result)}."
