@@ -163,7 +163,7 @@ def composed(
 
     ValueError: a phase has no schedule over endpoints alone.
     """
-    program, network = _on_tiers(placed, costed, segments, readings)
+    program, network = on_tiers(placed, costed, segments, readings)
     timed_links = TimedLinks(placed, network.groups, program.nodes)
 
     def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -181,14 +181,15 @@ def composed(
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
-    return traced(*_on_tiers(placed, costed, segments, readings), vectors)
+    return traced(*on_tiers(placed, costed, segments, readings), vectors)
 
 
 def groups_of(placed: PlacedGroup, readings: Readings) -> list[Group]:
     return [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
 
 
-def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+def on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+    """A composition's messages, and its tiers' ports and links to count them on; ValueError as :func:`composed`."""
     groups = groups_of(placed, readings)
     first = {part.cost.tier: part.algorithm for part in reversed(costed.parts)}  # by the name in the tier's first phase
     choices = [first[span.tier.name] for span in placed.spans]
