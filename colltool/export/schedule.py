@@ -44,7 +44,7 @@ def _flat(placed: PlacedGroup, primitive: Primitive, choice: Choice, segments: i
     pipelined = any(terms.fill is not None for terms in row.schedule(group))
     if effort(primitive, row.name, group.ranks, segments if pipelined else None) > MOST_MOVES:
         raise ColltoolError(
-            f"{choice.spec} on {group.ranks} ranks is too long", argument="ranks", fix=f"take {given('ranks', 64)}"
+            f"{choice.spec} on {group.ranks} ranks is too long for a file", argument="ranks", fix=f"take {given('ranks', 64)}"
         )
     assert make is not None
     return make(group, segments)

@@ -96,7 +96,7 @@ def test_an_algorithm_file_is_printed() -> None:
         ("ar -f star512 -n 8 --algorithm rong", "did you mean 'ring'?"),
         ("ar -f star512 -n 8 --algorithm hierarchical", "hierarchical needs a group over several tiers"),
         ("p2p -f star512 -n 2 --algorithm send", "is no schedule of equal chunks"),
-        ("a2a -f star512 -n 512 --algorithm bruck", "is too long for a file"),
+        ("a2a -f star512 -n 512 --algorithm bruck", "is too long"),
     ],
 )
 def test_what_is_no_file_is_refused(words: str, what: str) -> None:
