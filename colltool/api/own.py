@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from colltool.algorithms.composed import compositions
@@ -13,10 +14,15 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from colltool.api.values import AnyPath, Question
     from colltool.estimate.cost_model import CostModel
+    from colltool.estimate.results import Infeasible
     from colltool.schedules.own import OwnSchedule
 
+PLUGINS = "colltool.algorithms"
+"""The group of entry points behind which packages offer algorithms."""
 AnyAlgorithms = Any
 """Paths of algorithm files, or mappings of what one would hold; one, or several in a list."""
 
@@ -26,7 +32,6 @@ def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnS
     if v.is_nothing(files):
         return []
     from colltool.schedules.own_file import load_algorithm, own_schedule
-    from colltool.verification.own_cost import with_own_names
 
     found = [own_schedule(one) if isinstance(one, Mapping) else load_algorithm(one) for one in _listed(files)]
     asked = None if primitive is None else v.primitive_of(primitive)
@@ -36,8 +41,34 @@ def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnS
             what = f"{one.name} is {'an' if str(one.primitive)[0] in 'ab' else 'a'} {one.primitive.spoken}"
             fix = f"ask for {one.primitive}, or give a file of {asked.spoken}"
             raise ColltoolError(f"{what}, not {asked.spoken}", where=one.file, fix=fix)
-    taken = {row.name for primitive_ in Primitive for rows in (algorithms(primitive_), compositions(primitive_)) for row in rows}
+    return _renamed(found)
+
+
+def _renamed(found: Sequence[OwnSchedule]) -> list[OwnSchedule]:
+    from colltool.verification.own_cost import with_own_names
+
+    taken = {row.name for one in Primitive for rows in (algorithms(one), compositions(one)) for row in rows}
     return with_own_names(found, taken)
+
+
+def of_plugins(on: Question) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]:
+    """What installed packages offer for a question, and which of them failed; nothing is loaded where there are none."""
+    if not (entries := _plugins()):
+        return [], ()
+    from colltool.estimate.groups import place
+    from colltool.estimate.results import Infeasible
+    from colltool.schedules.plugins import offered
+
+    placed = place(on.fabric, on.group)
+    found, failed = offered(entries, on.primitive, placed.ranks, placed.placement.per_domain)
+    return found, tuple(Infeasible(name, f"plugin failed: {reason}") for name, reason in failed)
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points
+
+    return tuple(sorted(entry_points(group=PLUGINS)))
 
 
 def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:
@@ -65,6 +96,12 @@ def costs_of(own: Sequence[OwnSchedule], on: Question) -> list[CostModel]:
     from colltool.verification.own_cost import own_costs
 
     return own_costs(own, on.fabric, on.group, on.readings)
+
+
+def all_costs(own: Sequence[OwnSchedule], on: Question, only: Sequence[str]) -> tuple[list[CostModel], tuple[Infeasible, ...]]:
+    """The costs of files and, where no algorithms are named, of what plugins offer; and the plugins that failed."""
+    offered, failed = ([], ()) if only or on.readings.placement != "packed" or on.readings.ports != "all" else of_plugins(on)
+    return costs_of(_renamed([*own, *offered]) if offered else own, on), failed
 
 
 def no_files(files: AnyAlgorithms) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from colltool.api import values as v
 from colltool.api.arguments import Options, with_options
 from colltool.api.kernels import NO_TOKENS, ExpertCall, asked_of, crossover_by, own_version, price_by
-from colltool.api.own import AnyAlgorithms, costs_of, no_files, own_of, ranks_of
+from colltool.api.own import AnyAlgorithms, all_costs, no_files, own_of, ranks_of
 from colltool.api.values import AnyFabric, AnyPath, Question, Sizes
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import AR, Primitive
@@ -92,8 +92,9 @@ def price(
     own = own_of(algorithm_files, primitive)
     on = v.question(fabric, primitive, ranks_of(ranks, own, options), options)
     only = v.names_of(algorithms)
-    priced = run(on.fabric, on.primitive, v.sizes_of(size), on.group, on.readings, only, own=costs_of(own, on))
-    return _completed((priced,), on, only, slow_rank)[0]
+    costs, failed = all_costs(own, on, only)
+    priced = run(on.fabric, on.primitive, v.sizes_of(size), on.group, on.readings, only, own=costs)
+    return _completed((replace(priced, failed=failed),), on, only, slow_rank)[0]
 
 
 @with_options
@@ -131,8 +132,10 @@ def price_list(
     own = own_of(algorithm_files, primitive)
     on = v.question(fabric, primitive, ranks_of(ranks, own, options), options)
     only = v.names_of(algorithms)
-    listed = run(on.fabric, on.primitive, each, on.group, on.readings, only, own=costs_of(own, on))
-    return replace(listed, prices=_completed(listed.prices, on, only, slow_rank))
+    costs, failed = all_costs(own, on, only)
+    listed = run(on.fabric, on.primitive, each, on.group, on.readings, only, own=costs)
+    prices = tuple(replace(one, failed=failed) for one in listed.prices) if failed else listed.prices
+    return replace(listed, prices=_completed(prices, on, only, slow_rank))
 
 
 def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slow_rank: float | None) -> tuple[Price, ...]:

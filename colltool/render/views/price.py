@@ -89,6 +89,7 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
     return [
         Headline(_winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)),
         first._replace(first=_MOST_ROWS),
+        *_warnings(prices),
         *_slow_rank(prices),
         *_faster_elsewhere(prices),
         *_picks(prices),
@@ -119,6 +120,10 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
         option = said(given("library", "all"))
         lines.append(f"by alpha, BW and eta alone, any library: {format_time(alone)} by {bare.title}: {option}")
     return listed("faster, but not what runs by default", lines)
+
+
+def _warnings(prices: Sequence[Price]) -> list[Block]:
+    return listed("warning", (f"{one.algorithm}: {one.reason}" for one in prices[0].failed))
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
@@ -254,7 +259,13 @@ def _list_blocks(result: PriceList) -> list[Block]:
         return _all(prices, sizes=len(prices) > 1)
     table = _winners(result, [_NAMES.get(column.key, column) for column in _WINNER])
     rows = [row for one in prices for row in one.results]
-    return [Headline(_winners_answer(prices)), table, *_picks(prices), *r.notes(rows, prices[0].model, prices, first=0)]
+    return [
+        Headline(_winners_answer(prices)),
+        table,
+        *_warnings(prices),
+        *_picks(prices),
+        *r.notes(rows, prices[0].model, prices, first=0),
+    ]
 
 
 def _list_document(result: PriceList) -> Document:
