@@ -28,7 +28,14 @@ _COLUMNS: tuple[Column, ...] = (
 )
 
 
+_TITLES = {"n_alpha_executed": "n_alpha", "n_beta_executed": "n_beta", "executed_s": "takes"}
+_OWN = tuple(one._replace(title=_TITLES.get(one.key, one.title)) for one in _COLUMNS if "formula" not in one.key)
+"""Of algorithms without a formula."""
+
+
 def _table(result: Verification) -> Table:
+    if all(one.n_alpha[0] is None for one in result.results):
+        return Table((*_OWN, *context(result.overrides)), result.results)
     apart = group_columns(result.results[0].group, lambda one: one.group)
     return Table((*_COLUMNS, *apart, *context(result.overrides)), result.results)
 
