@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, RS, Primitive
-from colltool.schedules.msccl_file import INPUT, OUTPUT, SCRATCH
+from colltool.schedules.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Step
 

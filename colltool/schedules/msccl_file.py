@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, nearest, printable
+from colltool.schedules.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.schedules.own import MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
 
 FORM = "MSCCL XML"
@@ -18,7 +19,6 @@ MOST_STEPS = 500_000
 MOST_BLOCKS = 65_536
 _LONGEST_NUMBER = 9
 
-INPUT, OUTPUT, SCRATCH = "i", "o", "s"
 SENDS = frozenset(("s", "rcs", "rrs", "rrcs"))
 RECEIVES = frozenset(("r", "rcs", "rrc", "rrs", "rrcs"))
 LOCAL = frozenset(("cpy", "re"))

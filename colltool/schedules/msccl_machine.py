@@ -11,11 +11,9 @@ from collections import deque
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AG, RS
-from colltool.schedules.msccl_file import INPUT, OUTPUT, RECEIVES, SENDS, Algo, Block, Op
-from colltool.schedules.own import Batch, Piece, Promise, batch_of, shortfall, summed
-
-Where = tuple[int, str, int]  # GPU, buffer, offset
+from colltool.schedules.buffers import Buffers, Where
+from colltool.schedules.msccl_file import RECEIVES, SENDS, Algo, Block, Op
+from colltool.schedules.own import Batch, Piece, Promise, batch_of, summed
 
 
 class _OnTheWire(NamedTuple):
@@ -32,8 +30,8 @@ def execute(algo: Algo, promise: Promise, *, in_place: bool, backwards: bool = F
 
 class _Threadblocks:
     def __init__(self, algo: Algo, promise: Promise, *, in_place: bool) -> None:
-        self.algo, self.promise, self.in_place = algo, promise, in_place
-        self.memory: dict[Where, Piece] = {}
+        self.algo, self.promise = algo, promise
+        self.buffers = Buffers(promise, algo.buffers, in_place=in_place)
         self.at = [0] * len(algo.blocks)  # the next step of each threadblock
         self.round = [0] * len(algo.blocks)
         self.ended: list[list[int]] = [[] for _ in algo.blocks]  # the round in which each step was done
@@ -68,7 +66,7 @@ class _Threadblocks:
             number = ready.pop() if backwards else ready.popleft()
             ready.extend(self._advance(number))
         self._stuck()
-        self._judge()
+        self.buffers.judge(self.algo.file)
         return tuple(batch_of(self.sent[round_]) for round_ in sorted(self.sent))
 
     def _advance(self, number: int) -> list[int]:
@@ -115,16 +113,15 @@ class _Threadblocks:
                 sender = arrived.sender.spoken(arrived.step)
                 raise ColltoolError(f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}")
         if op.type in ("s", "cpy", "re"):
-            pieces = [self._read(block.gpu, *op.source, at) for at in range(op.chunks)]
+            pieces = [self.buffers.read(where) for where in self._places(block, op, op.source)]
         elif op.type.startswith("rr"):
-            own = [self._held(block.gpu, *op.source, at) for at in range(op.chunks)]
+            own = [self.buffers.held(where) for where in self._places(block, op, op.source)]
             pieces = [summed(self.promise, held, piece, block.gpu) for held, piece in zip(own, pieces, strict=True)]
         if op.type == "re":
-            own = [self._held(block.gpu, *op.target, at) for at in range(op.chunks)]
+            own = [self.buffers.held(where) for where in self._places(block, op, op.target)]
             pieces = [summed(self.promise, held, piece, block.gpu) for held, piece in zip(own, pieces, strict=True)]
         if op.type not in ("s", "rrs"):
-            for at, piece in enumerate(pieces):
-                self.memory[self._place(block.gpu, *op.target, at)] = piece
+            self.buffers.memory.update(zip(self._places(block, op, op.target), pieces, strict=True))
         return self._send(number, block, pieces) if op.type in SENDS else []
 
     def _send(self, number: int, block: Block, pieces: list[Piece]) -> list[int]:
@@ -141,37 +138,9 @@ class _Threadblocks:
         sends = self.sent.setdefault(message.round, [])
         sends += [(message.sender.gpu, receiver.gpu, chunk, add) for chunk, _ in message.pieces]
 
-    def _place(self, gpu: int, buffer: str, offset: int, at: int) -> Where:
-        """Where a chunk lies; in place, input and output are one buffer."""
-        size = self.algo.buffers[gpu, buffer]
-        if not 0 <= offset + at < size or offset < 0:
-            raise ColltoolError(f"place {offset + at} of buffer {buffer} is outside: it has {size} chunks")
-        return self._alias(gpu, buffer, offset + at)
-
-    def _alias(self, gpu: int, buffer: str, at: int) -> Where:
-        if not self.in_place:
-            return gpu, buffer, at
-        own = gpu * (self.promise.chunks // self.promise.ranks)
-        if buffer == INPUT:
-            return gpu, OUTPUT, at + own if self.promise.primitive is AG else at
-        return gpu, buffer, at + own if self.promise.primitive is RS and buffer == OUTPUT else at
-
-    def _first(self, where: Where) -> Piece | None:
-        gpu, buffer, at = where
-        if buffer == (OUTPUT if self.in_place else INPUT):
-            own = gpu * (self.promise.chunks // self.promise.ranks)
-            return self.promise.first(gpu, at - own if self.in_place and self.promise.primitive is AG else at)
-        return None
-
-    def _held(self, gpu: int, buffer: str, offset: int, at: int) -> Piece | None:
-        where = self._place(gpu, buffer, offset, at)
-        return self.memory.get(where) or self._first(where)
-
-    def _read(self, gpu: int, buffer: str, offset: int, at: int) -> Piece:
-        held = self._held(gpu, buffer, offset, at)
-        if held is None:
-            raise ColltoolError(f"place {offset + at} of buffer {buffer} holds nothing yet")
-        return held
+    def _places(self, block: Block, op: Op, first: tuple[str, int]) -> list[Where]:
+        buffer, offset = first
+        return [self.buffers.place(block.gpu, buffer, offset + at) for at in range(op.chunks)]
 
     def _stuck(self) -> None:
         """Refuse threadblocks that wait for ever, and messages that nobody takes."""
@@ -190,12 +159,3 @@ class _Threadblocks:
                 raise self.algo.refused(
                     f"{sender.spoken(step)} sends what gpu {sender.send} never receives", sender.ops[step].line
                 )
-
-    def _judge(self) -> None:
-        how = "in place" if self.in_place else "out of place"
-        for gpu in range(self.promise.ranks):
-            for at, wanted in self.promise.last(gpu):
-                where = self._alias(gpu, OUTPUT, at)
-                held = self.memory.get(where) or self._first(where)
-                if problem := shortfall(self.promise, gpu, wanted, held):
-                    raise ColltoolError(f"after the last step, {how}, {problem}", where=self.algo.file)
