@@ -83,7 +83,7 @@ ARGUMENTS = {
     "algorithm": Argument("-a --algorithm", "NAME", offers="algorithm"),
     "algorithms": Argument("-a --algorithm", "NAME,...", "Only these, comma-separated.", offers="algorithm"),
     "algorithm_files": Argument("--algorithm-file", "FILE",
-        "An algorithm of your own: YAML, MSCCL XML; repeatable. [default ranks: its own]"),
+        "An algorithm of your own: YAML, MSCCL XML, an MSCCL++ plan; repeatable."),
     "library": Argument("--library", "|".join(LIBRARIES),
         "Consider only what this library implements, or NAME@VERSION of library list. [default: the fabric's own, else all]",
         words=LIBRARIES),

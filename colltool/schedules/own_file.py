@@ -83,7 +83,9 @@ def load_algorithm(path: AnyPath) -> OwnSchedule:
         from colltool.schedules.msccl_file import read_msccl
 
         return read_msccl(text, file, Path(file).stem)
-    return own_schedule(text, file)
+    from colltool.schedules.mscclpp_file import is_plan, read_mscclpp
+
+    return read_mscclpp(text, file, Path(file).stem) if is_plan(text) else own_schedule(text, file)
 
 
 def own_schedule(content: str | Mapping[str, Any], file: str = "") -> OwnSchedule:
