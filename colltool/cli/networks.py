@@ -236,6 +236,9 @@ def algorithm_file(
     algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
     group: GroupChoice = EVERYBODY,
     segments: Segments = None,
+    schema: Annotated[  # noqa: ARG001 - has printed and stopped
+        bool, o.schema_option("algorithm", "colltool.schedules.own_file:AlgorithmFile")
+    ] = False,
     output: o.Output = None,
 ) -> None:
     """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and priced.

@@ -15,7 +15,7 @@ from colltool.schedules.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.schedules.own import MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
 
 FORM = "MSCCL XML"
-MOST_STEPS = 500_000
+MOST_STEPS = 200_000
 MOST_BLOCKS = 65_536
 _LONGEST_NUMBER = 9
 
@@ -72,10 +72,10 @@ class Algo(NamedTuple):
 def read_msccl(text: str, file: str, name: str) -> OwnSchedule:
     """The schedule of an XML text, executed in every way that it allows; ColltoolError names what is wrong, and where."""
     from colltool.schedules.msccl_machine import execute
-    from colltool.schedules.own_file import is_primitive
+    from colltool.schedules.own_file import primitive_called
 
     algo = _XmlEvents(file, name).read(text)
-    primitive = is_primitive(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
+    primitive = primitive_called(_OTHER_COLLECTIVES.get(algo.collective, algo.collective))
     if primitive is None:
         what = f"the collective '{clipped(algo.collective)}' promises nothing that can be checked"
         raise algo.refused(what, 1, "allreduce, allgather, reduce_scatter, alltoall, broadcast or reduce")

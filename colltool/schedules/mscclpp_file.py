@@ -17,7 +17,8 @@ from colltool.schedules.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.schedules.own import MOST_CHUNKS, MOST_MOVES, MOST_RANKS, OwnSchedule, promise_of
 
 FORM = "MSCCL++ plan"
-MOST_STEPS = 500_000
+MOST_STEPS = 200_000
+_NEWER = "older plans call their parts otherwise: write it anew with MSCCL++'s language"
 
 # what an operation does with the places that it names: copies the one source, or adds the sources up, and writes all targets
 COPIES = frozenset(("copy", "put", "pws", "pwsf", "get", "ppkt", "rppkt", "cpkt", "upkt"))
@@ -64,7 +65,7 @@ def is_plan(text: str) -> bool:
 def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
     """The schedule of a plan, executed in two opposite orders; ColltoolError names the operation that is wrong or unknown."""
     from colltool.schedules.mscclpp_machine import execute
-    from colltool.schedules.own_file import is_primitive
+    from colltool.schedules.own_file import primitive_called
 
     try:
         data = json.loads(text)
@@ -73,7 +74,7 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
         raise ColltoolError(f"not valid JSON: {printable(what)}", where=file) from error
     head = _Mapping(data, file, "")
     collective = head.text("collective")
-    primitive = is_primitive(collective)
+    primitive = primitive_called(collective)
     if primitive is None:
         what = f"the collective '{clipped(collective)}' promises nothing that can be checked"
         raise ColltoolError(what, where=file, fix="allreduce, allgather, reducescatter, alltoall or broadcast")
@@ -132,7 +133,10 @@ class _Mapping:
     def text(self, key: str) -> str:
         value = self.data.get(key)
         if not isinstance(value, str):
-            raise self.refused(f"{key} is a text, got {shown(value)}", "write a plan of MSCCL++ 0.7 or later")
+            raise self.refused(
+                f"{key} is a text, got {shown(value)}",
+                "older plans name their parts otherwise: write it anew with MSCCL++'s language",
+            )
         return value
 
     def listed(self, key: str, most: int = 2**31) -> list[_Mapping]:

@@ -21,7 +21,7 @@ from colltool.schedules.program import Program, Step, step
 
 MOST_RANKS = 4096
 MOST_CHUNKS = 65_536
-MOST_MOVES = 2_000_000
+MOST_MOVES = 1_000_000
 """Chunks sent, copied or reduced in a whole schedule: seconds to follow."""
 MOST_HELD = 2**22
 """Chunks that all ranks end with, together."""

@@ -207,7 +207,7 @@ def runs(chunks: list[int]) -> list[tuple[int, int]]:
     return found
 
 
-def is_primitive(name: str) -> Primitive | None:
+def primitive_called(name: str) -> Primitive | None:
     """The primitive that other tools call ``allreduce`` or ``reduce_scatter``; None of a collective that is none here."""
     from colltool.base.primitives import parse_primitive
 
