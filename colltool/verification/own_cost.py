@@ -68,7 +68,7 @@ def with_own_names(schedules: Sequence[OwnSchedule], taken: Collection[str]) -> 
 class OwnLinks(TimedLinks):
     """The longest chain of α, message after message through the ranks, and the bytes of every step, tier by tier.
 
-    A rank goes on to its next step when all that it is sent in this one has arrived.
+    A rank goes on to its next step when all that it is sent in this one has arrived; one that only sends, when that has arrived.
     """
 
     def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
@@ -76,10 +76,7 @@ class OwnLinks(TimedLinks):
         post = [(span.tier.post or 0.0) * (1.0 if readings.ideal else span.tier.eta.alpha) for span in placed.spans]
         self.post_s, tiers = np.array(post), len(placed.spans)
         self.ready_s = np.zeros(placed.ranks)
-        self.hops_there, self.alpha_there_s = (
-            np.zeros((placed.ranks, tiers)),
-            np.zeros((placed.ranks, tiers)),
-        )  # of the chain so far
+        self.hops_there, self.alpha_there_s = np.zeros((2, placed.ranks, tiers))  # of the chain up to each rank
         self.per_byte_s = np.zeros(tiers)
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -96,7 +93,10 @@ class OwnLinks(TimedLinks):
         self._wait(src, dst, on, alpha_s + self._posting(src, dst, on), hops)
 
     def _wait(self, src: Indices, dst: Indices, on: Indices, alpha_s: Floats, hops: Floats) -> None:
-        """The ranks wait for the last of what they are sent."""
+        """The ranks wait for the last of what they are sent, or of what they send."""
+        only = ~np.isin(src, dst)
+        src, dst = np.concatenate([src, src[only]]), np.concatenate([dst, src[only]])
+        on, alpha_s, hops = (np.concatenate([each, each[only]]) for each in (on, alpha_s, hops))
         arrives = self.ready_s[src] + alpha_s
         order = np.argsort(arrives, kind="stable")
         last = np.full(len(self.ready_s), -1)
