@@ -50,7 +50,7 @@ class PlanOp(NamedTuple):
     where: str
 
 
-class Plan(NamedTuple):
+class ExecutionPlan(NamedTuple):
     """A plan; ``blocks``: the rank and the operations of each threadblock."""
 
     sizes: dict[tuple[int, str], int]
@@ -93,14 +93,14 @@ def read_mscclpp(text: str, file: str, name: str) -> OwnSchedule:
     return OwnSchedule(title, primitive, len(gpus), chunks, batches, file=file, form=FORM)
 
 
-def _plan(gpus: list[_Mapping], file: str) -> Plan:
-    plan, moves, steps = Plan({}, [], file), 0, 0
+def _plan(gpus: list[_Mapping], file: str) -> ExecutionPlan:
+    plan, moves, steps = ExecutionPlan({}, [], file), 0, 0
     for rank, gpu in enumerate(gpus):
         if gpu.number("id") != rank:
             raise gpu.refused(f"expected id {rank}")
         sizes = ("input_chunks", INPUT), ("output_chunks", OUTPUT), ("scratch_chunks", SCRATCH)
         plan.sizes.update({(rank, buffer): gpu.number(key, MOST_CHUNKS) for key, buffer in sizes})
-        peers = _Peers(gpu, len(gpus))
+        peers = _Reachable(gpu, len(gpus))
         for block in gpu.listed("threadblocks"):
             reader = _Operations(block, peers, rank)
             ops = [reader.op(one) for one in block.listed("ops", MOST_STEPS)]
@@ -149,7 +149,7 @@ class _Mapping:
         return value
 
 
-class _Peers:
+class _Reachable:
     """What a GPU reaches: its channels of each type, as the peer and the how many-th to it; and buffers of peers."""
 
     def __init__(self, gpu: _Mapping, ranks: int) -> None:
@@ -168,7 +168,7 @@ class _Peers:
 class _Operations:
     """Reads the operations of a threadblock, with what its own lists say of channels and buffers."""
 
-    def __init__(self, block: _Mapping, peers: _Peers, rank: int) -> None:
+    def __init__(self, block: _Mapping, peers: _Reachable, rank: int) -> None:
         self.peers, self.rank = peers, rank
         self.channels = {one.data.get("channel_type"): one.items("channel_ids") for one in block.listed("channels")}
         self.buffers = {

@@ -10,19 +10,19 @@ from collections import deque
 
 from colltool.base.errors import ColltoolError
 from colltool.schedules.buffers import SCRATCH, Buffers, Where
-from colltool.schedules.mscclpp_file import COPIES, PACKETS, SIGNALS, SUMS, WAITS, Plan, PlanOp, PlanPlace
+from colltool.schedules.mscclpp_file import COPIES, PACKETS, SIGNALS, SUMS, WAITS, ExecutionPlan, PlanOp, PlanPlace
 from colltool.schedules.own import Batch, Piece, Promise, batch_of, summed
 
 Event = tuple[int, int, int] | Where  # a signal from, to, of a channel; a packet at a place; a barrier of a rank (its id, -1)
 
 
-def execute(plan: Plan, promise: Promise, *, in_place: bool, backwards: bool = False) -> tuple[Batch, ...]:
+def execute(plan: ExecutionPlan, promise: Promise, *, in_place: bool, backwards: bool = False) -> tuple[Batch, ...]:
     """What was sent, round by round; ColltoolError names the operation that fails."""
     return _PlanRun(plan, promise, in_place=in_place).run(backwards=backwards)
 
 
 class _PlanRun:
-    def __init__(self, plan: Plan, promise: Promise, *, in_place: bool) -> None:
+    def __init__(self, plan: ExecutionPlan, promise: Promise, *, in_place: bool) -> None:
         self.plan, self.promise = plan, promise
         self.buffers = Buffers(promise, plan.sizes, in_place=in_place)
         self.at = [0] * len(plan.blocks)
