@@ -92,3 +92,50 @@ class GraphWires(NamedTuple):
         if any(edge.a >= self.endpoints and edge.b >= self.endpoints for edge in self.edges):
             return crossing + sum(here for here, _ in ways.values())  # switches behind switches: all of them on the far side
         return crossing + sum(min(both) for both in ways.values())
+
+
+class HyperXWires(NamedTuple):
+    """Along each axis of a grid of nodes a link between every two that differ there alone.
+
+    ``hosts`` endpoints have a port at each node, which is then a switch; 0: the nodes are the endpoints. Both are numbered with
+    the first axis fastest. ``Bps``, ``alpha_s``: of a link along each axis.
+    """
+
+    endpoints: int
+    hosts: int
+    shape: tuple[int, ...]
+    Bps: tuple[float, ...]
+    alpha_s: tuple[float, ...]
+
+    @property
+    def has_ports(self) -> bool:
+        return self.hosts > 0
+
+    def scaled(self, factor: float) -> HyperXWires:
+        return self._replace(Bps=tuple(rate * factor for rate in self.Bps))
+
+    def slowed(self, factor: float) -> HyperXWires:
+        return self._replace(alpha_s=tuple(alpha_s * factor for alpha_s in self.alpha_s))
+
+    def cuts(self) -> Iterator[CutSide]:
+        """Around the first node and the first j of each axis in turn, all axes before it whole."""
+        below = 1
+        each = max(1, self.hosts)
+        beyond = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
+        if each < self.endpoints:
+            yield CutSide(0, each, sum(beyond))
+        for axis, (size, rate) in enumerate(zip(self.shape, self.Bps, strict=True)):
+            for some in range(1 if axis else 2, size):
+                after = each * below * some
+                if after < self.endpoints:
+                    out = some * (size - some) * rate + some * sum(beyond[axis + 1 :])
+                    yield CutSide(0, after, below * out)
+            below *= size
+
+
+Wires = GraphWires | HyperXWires
+
+
+def shared(wires: Wires | None, factor: float) -> Wires | None:
+    """With this part of the links that ranks share; those of a rank alone as they are."""
+    return wires if wires is None or not wires.has_ports else wires.scaled(factor)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from colltool.algorithms.group import Axis, JoinedBy, joined_by
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import Wires
 from colltool.base.formatting import Shape, shape_text
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.model import Tier
@@ -83,7 +83,17 @@ class TierCapabilities(ABC, Generic[Of]):
         """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
         return self.tier
 
-    def wires(self, endpoints: int) -> GraphWires | None:  # noqa: ARG002
+    @property
+    def has_ports(self) -> bool:
+        """Whether an endpoint has ports at a switch, not links to other endpoints."""
+        return self.joined_by == "switches"
+
+    @property
+    def fewest_links(self) -> int:
+        """Of any endpoint, parallel ports counted once; at a corner of a mesh."""
+        return sum(1 + axis.is_ring for axis in self.axes if axis.size > 1) or self.neighbours
+
+    def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
         """Of a routed tier the nodes and links that its first endpoints meet; None elsewhere."""
         return None
 
@@ -145,7 +155,7 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     def _injection_Bps(self) -> float:
         """Of an endpoint, bytes/s, one way, all ports."""
-        return self._rate * (1 if self.joined_by == "switches" else self.neighbours)
+        return self._rate * (1 if self.has_ports else self.neighbours)
 
     @abstractmethod
     def links(self, copies: int) -> int:

@@ -18,8 +18,8 @@ from colltool.base.formatting import Shape
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
-from colltool.fabric.routed import GraphTopology
-from colltool.fabric.routed_tiers import GraphTier
+from colltool.fabric.routed import GraphTopology, HyperXTopology
+from colltool.fabric.routed_tiers import GraphTier, HyperXTier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, oversubscription_totals
 
 
@@ -165,6 +165,8 @@ def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
             return ClosTopology(tier)
         case GraphTier():
             return GraphTopology(tier)
+        case HyperXTier():
+            return HyperXTopology(tier)
         case _:
             assert_never(tier)
 
