@@ -11,7 +11,7 @@ from itertools import combinations
 from math import inf
 
 from colltool.algorithms.group import Group, Topology, all_ports
-from colltool.algorithms.registry import algorithm
+from colltool.algorithms.registry import JAIN_SABHARWAL, UB_MESH, algorithm
 from colltool.algorithms.wires import HyperXWires
 from colltool.base.primitives import AG, AR, RS, Links, Terms
 
@@ -94,8 +94,7 @@ _on_all_axes = partial(
     "all-axes",
     on=HYPERX,
     requires=(several_axes, all_ports),
-    source="all axes of a HyperX or of nested full meshes at once, each part of the payload over them in another order: "
-    "UB-Mesh, arXiv 2503.20377, as multi-ring does on a torus",
+    source=f"{UB_MESH}; parts in turned orders, as multi-ring on a torus: {JAIN_SABHARWAL}",
     note="phases of the parts overlap: cut finely enough, no link waits for another",
 )
 

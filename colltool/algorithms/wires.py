@@ -43,6 +43,11 @@ class GraphWires(NamedTuple):
         """Whether every rank has a port at a switch and all share the links behind; here its links are all that it has."""
         return False
 
+    @property
+    def slowest_s(self) -> float:
+        """The longest latency of a link."""
+        return max(edge.alpha_s for edge in self.edges)
+
     def scaled(self, factor: float) -> GraphWires:
         return self._replace(edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges))
 
@@ -110,6 +115,10 @@ class HyperXWires(NamedTuple):
     @property
     def has_ports(self) -> bool:
         return self.hosts > 0
+
+    @property
+    def slowest_s(self) -> float:
+        return max(self.alpha_s)
 
     def scaled(self, factor: float) -> HyperXWires:
         return self._replace(Bps=tuple(rate * factor for rate in self.Bps))

@@ -13,7 +13,6 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from colltool.algorithms.wires import HyperXWires
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
 from colltool.base.result import Same
@@ -144,8 +143,8 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
 def _over_links(terms: Terms, wired: WiredTiers) -> Carried:
     """Between neighbours, as the formula counts them; α of the slowest link."""
     wires, numbers = wired.seats[0].wires, wired.numbers[0]
-    assert isinstance(wires, HyperXWires)  # what else is routed has no formula of its own
-    alpha_s = max(wires.alpha_s) * numbers.eta_alpha
+    assert wires is not None  # what is routed has them
+    alpha_s = wires.slowest_s * numbers.eta_alpha
     per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
     energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
     return Carried(alpha_s, alpha_s, per_byte_s, 0, energy)

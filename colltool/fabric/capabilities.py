@@ -36,6 +36,15 @@ class DistanceClass(NamedTuple):
     cable_m: float = 0.0
 
 
+class LinkKind(NamedTuple):
+    """Links of a routed tier that are alike: from a node to so many others, bytes/s and seconds of each."""
+
+    name: str
+    others: int
+    Bps: float
+    alpha_s: float
+
+
 @dataclass(frozen=True, eq=False)
 class TierCapabilities(ABC, Generic[Of]):
     tier: Of
@@ -82,6 +91,11 @@ class TierCapabilities(ABC, Generic[Of]):
     def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
         """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
         return self.tier
+
+    @property
+    def link_kinds(self) -> tuple[LinkKind, ...]:
+        """Of a routed tier whose nodes are all alike; empty elsewhere."""
+        return ()
 
     @property
     def has_ports(self) -> bool:

@@ -10,7 +10,7 @@ from math import prod
 from colltool.algorithms.group import Axis
 from colltool.algorithms.wires import Edge, GraphWires, HyperXWires
 from colltool.base.formatting import Shape, shape_text
-from colltool.fabric.capabilities import TierCapabilities
+from colltool.fabric.capabilities import LinkKind, TierCapabilities
 from colltool.fabric.routed_tiers import GraphTier, HyperXTier
 
 
@@ -115,6 +115,11 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
     def extent(self) -> str:
         hosts = f"{self.tier.hosts} on each of " if self.tier.hosts else ""
         return hosts + shape_text(self.tier.shape)
+
+    @property
+    def link_kinds(self) -> tuple[LinkKind, ...]:
+        each = zip(self._wires.shape, self._wires.Bps, self._wires.alpha_s, strict=True)
+        return tuple(LinkKind(f"axis {axis}", size - 1, *own) for axis, (size, *own) in enumerate(each, start=1))
 
     def wires(self, endpoints: int) -> HyperXWires:
         return self._wires._replace(endpoints=endpoints)

@@ -10,6 +10,7 @@ from colltool.algorithms.wires import GraphWires, HyperXWires, Wires
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
 from colltool.render.drawing.svg import Area, Canvas, Focus
+from colltool.render.views.fabric_parts import link_text, switches_text
 
 MOST_NODES = 32  # ranks, and switches, that are drawn
 MOST_PLACES = 5  # of an axis; two axes are drawn
@@ -52,7 +53,12 @@ def draw_routed(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -
     y = canvas.paragraph(words, f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     drawn = drawn_ranks(diagram)
     told = [f"{drawn} of them drawn"] if drawn < count else []
-    y = canvas.paragraphs(words._replace(top=y), [*told, *sketch.told, counted(diagram.kind.links(diagram.ports), "link")])
+    told += [
+        *sketch.told,
+        *map(link_text, diagram.kind.link_kinds),
+        f"{counted(diagram.kind.links(diagram.ports), 'link')} in all",
+    ]
+    y = canvas.paragraphs(words._replace(top=y), told)
     x, low = sketch.spots[0]
     return max(y, *(at[1] + _SIDE for at in sketch.spots.values())), Focus(x, low + _SIDE / 2, _SIDE / 2)
 
@@ -99,7 +105,7 @@ def _graph(wires: GraphWires, room: Area) -> Sketch:
         spots,
         [(a, b) for a, b in links if a in spots and b in spots],
         frozenset(switches),
-        [counted(many, "switch")] if many else [],
+        [switches_text(many)] if many else [],
     )
 
 
@@ -115,6 +121,5 @@ def _grid(wires: HyperXWires, room: Area) -> Sketch:
     rows = [[column + wires.shape[0] * row for column in range(wide)] for row in range(high)]
     lines = [*rows, *(list(column) for column in zip(*rows, strict=True))]
     links = [(a, b) for line in lines for a in line for b in line if a < b]
-    told = [f"{counted(prod(wires.shape), 'switch')}, {counted(wires.hosts, 'port')} each"] if wires.hosts else []
-    told.append(f"each joined to {' and '.join(f'{size - 1}' for size in wires.shape)} others along the axes")
+    told = [switches_text(prod(wires.shape)), f"{counted(wires.hosts, 'port')} each"] if wires.hosts else []
     return Sketch(spots, links, frozenset(spots) if wires.hosts else frozenset(), told, bows=True)
