@@ -120,7 +120,7 @@ class Usual(NamedTuple):
 
 
 # One way, one link or port.
-INSIDE_BPS = Usual(8e9, 4e12, "links inside a node or rack run from PCIe's 16 GB/s to the 1.8 TB/s of NVLink 6")
+INSIDE_BPS = Usual(8e9, 6e12, "links inside a node or rack run from PCIe's 16 GB/s to the 5.2 TB/s announced of NVLink 7")
 NETWORK_BPS = Usual(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
 ALPHA_S = Usual(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
 SWITCH_ALPHA_S = Usual(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")
