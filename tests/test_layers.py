@@ -147,6 +147,7 @@ ON_ARRAYS = {
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.traces.activity",
     "colltool.verification.own_cost",
+    "colltool.estimate.routed_cost",
 }
 
 

@@ -23,13 +23,13 @@ from colltool.estimate.link_cost import LinkCost
 from colltool.estimate.phase_costs import own_part
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
+from colltool.estimate.wired import links_on
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.executor import joined
-from colltool.schedules.links import Floats, Indices, tier_of
+from colltool.schedules.executor import Network, joined
+from colltool.schedules.links import Floats, Indices, LinkModel, tier_of
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Step
-from colltool.verification.executed import TimedLinks, groups_of
 
 _UNMEASURED = "unmeasured: executed on the fabric's links; of a library's start-up and losses nothing is in it"
 
@@ -65,14 +65,14 @@ def with_own_names(schedules: Sequence[OwnSchedule], taken: Collection[str]) -> 
     return found
 
 
-class OwnLinks(TimedLinks):
+class OwnLinks(Network):
     """The longest chain of α, message after message through the ranks, and the bytes of every step, tier by tier.
 
     A rank goes on to its next step when all that it is sent in this one has arrived; one that only sends, when that has arrived.
     """
 
     def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
-        super().__init__(placed, groups_of(placed, readings), placed.ranks, contended=not readings.ideal)
+        super().__init__(*(_links(span, placed, readings) for span in placed.spans))
         post = [(span.tier.post or 0.0) * (1.0 if readings.ideal else span.tier.eta.alpha) for span in placed.spans]
         self.post_s, tiers = np.array(post), len(placed.spans)
         self.ready_s = np.zeros(placed.ranks)
@@ -151,6 +151,15 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
         protocol=under.protocol,
         cut_bound=cut_bound_of(under, schedule.primitive, readings),
     )
+
+
+def _links(span: Span, placed: PlacedGroup, readings: Readings) -> LinkModel:
+    """A tier's links with η; uplinks without, as their oversubscription counts already."""
+    eta_alpha, eta_beta = (1.0, 1.0) if readings.ideal else (span.tier.eta.alpha, span.tier.eta.beta)
+    made = links_on(span.seat, placed.ranks, eta_alpha=eta_alpha, eta_beta=eta_beta, last=span is placed.spans[-1])
+    if capabilities_of(span.tier).joined_by == "switches":
+        made.classes = [one if one.endpoint else one._replace(capacity_Bps=one.capacity_Bps / eta_beta) for one in made.classes]
+    return made
 
 
 def _chunks(schedule: OwnSchedule) -> int:

@@ -159,9 +159,10 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
 
 def _flat(row: Algorithm, run: _GroupRun) -> Verified:
     group, segments = run.group, run.segments
-    done, wanted = executed.flat(row, group, segments), executed.formula(row, group, segments)
-    judged = executed.judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
     costed = cost_flat(row, group, run.reach, run.readings)
+    done = executed.flat(row, group, segments)
+    wanted = executed.costed_counts(costed, segments) if group.wires else executed.formula(row, group, segments)
+    judged = executed.judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
     took = executed.seconds(row, group, run.placed, costed, done, size=run.size, segments=segments)
     trace = executed.flat_trace(row, group, segments, run.vectors) if run.trace else None
     first = f"{segments} segments" if _pipelined(row, group) else ""
@@ -187,7 +188,7 @@ def _own(run: _GroupRun, schedule: OwnSchedule) -> Verified:
     """A schedule of one's own, whose result was proved when it was read: its counts and seconds on this group."""
     check_ranks(schedule, run.placed)
     costed = own_cost(schedule, run.placed, run.readings)
-    counted, took = executed.own(run.placed, run.group, schedule.program(), run.readings, run.size)
+    counted, took = executed.own(run.placed, run.group, schedule.program(), run.size)
     price, note, trace = costed.at(run.size), f"{schedule.form}, {schedule.messages} messages", None
     if run.trace and (trace := executed.own_trace(run.group, schedule, run.vectors)) is None:
         note += "; it uses scratch, so its steps are not printed"

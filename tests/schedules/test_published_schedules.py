@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+import colltool
 from colltool import guides
+from colltool.fabric.routed_tiers import GraphTier
 from colltool.schedules.executor import run
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.own_file import own_schedule
@@ -81,9 +83,27 @@ def test_bine_goes_a_third_less_way(ranks: int) -> None:
     assert way(own_schedule(butterfly("all_gather", ranks))) / doubling == pytest.approx(2 / 3, abs=1 / ranks + 0.02)
 
 
+def of_the_guide(name: str) -> OwnSchedule:
+    return own_schedule(
+        next(one for one in re.findall(r"```yaml\n(.*?)```", guides.read_guide("algorithms"), re.DOTALL) if name in one)
+    )
+
+
+def test_two_steps_on_a_dgx_1() -> None:
+    """SCCL's point of one chunk, two steps and two rounds: only along NVLinks, on each at most one chunk a step."""
+    found = of_the_guide("two-steps")
+    (tier,) = colltool.load_fabric("dgx-1v").tiers
+    assert isinstance(tier, GraphTier)
+    joined = {pair for link in tier.links for pair in (tuple(link.between), tuple(reversed(link.between)))}
+    assert len(found.batches) == 2
+    for batch in found.batches:
+        sent = [pair for one in batch for pair in zip(one.src.tolist(), one.dst.tolist(), strict=True)]
+        assert len(sent) == len(set(sent))
+        assert set(sent) <= joined
+
+
 def test_the_tree_of_forestcoll_reaches_everybody_once() -> None:
-    files = re.findall(r"```yaml\n(.*?)```", guides.read_guide("algorithms"), re.DOTALL)
-    found = own_schedule(next(one for one in files if "forestcoll" in one))
+    found = of_the_guide("forestcoll")
     assert (found.ranks, found.messages, len(found.batches)) == (32, 31, 5)  # its height is 5 there
     crossing = [
         sum(int((one.src // 16 != one.dst // 16).sum()) for one in batch) for batch in found.batches
