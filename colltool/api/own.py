@@ -38,7 +38,7 @@ def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnS
     for one in found:
         if asked not in (None, one.primitive):
             assert asked is not None
-            what = f"{one.name} is {'an' if str(one.primitive)[0] in 'ab' else 'a'} {one.primitive.spoken}"
+            what = f"{one.name} is {'an' if str(one.primitive)[0] == 'a' else 'a'} {one.primitive.spoken}"
             fix = f"ask for {one.primitive}, or give a file of {asked.spoken}"
             raise ColltoolError(f"{what}, not {asked.spoken}", where=one.file, fix=fix)
     return _renamed(found)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from colltool.algorithms.registry import Choice
-from colltool.base.errors import ColltoolError, given, shown
+from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Links
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
@@ -55,12 +55,12 @@ def check_ranks(schedule: OwnSchedule, placed: PlacedGroup) -> None:
 def with_own_names(schedules: Sequence[OwnSchedule], taken: Collection[str]) -> list[OwnSchedule]:
     """Schedules whose names are neither of shipped algorithms nor of each other: ``ring`` becomes ``ring@my.xml``."""
     found: list[OwnSchedule] = []
+    used = set(taken)
     for one in schedules:
-        used = {*taken, *(other.name for other in found)}
-        name = one.name if one.name not in used else f"{one.name}@{Path(one.file).name}"
-        if name in used:
-            what = f"two schedules are called {shown(name)}"
-            raise ColltoolError(what, argument="algorithm_files", fix="give each a name of its own")
+        called = f"{one.name}@{Path(one.file).name or 'own'}"
+        names = (one.name, called, *(f"{called}-{number}" for number in range(2, len(schedules) + 2)))
+        name = next(name for name in names if name not in used)
+        used.add(name)
         found.append(one._replace(name=name))
     return found
 

@@ -119,10 +119,15 @@ def test_names_are_told_apart() -> None:
     def named(name: str, file: str) -> OwnSchedule:
         return OwnSchedule(name, PRIMITIVES[0], 2, 1, (), file=file)
 
-    found = with_own_names([named("ring", "a/x.xml"), named("mine", "b.xml"), named("mine", "c.xml")], {"ring"})
-    assert [one.name for one in found] == ["ring@x.xml", "mine", "mine@c.xml"]
-    with pytest.raises(ColltoolError, match="two schedules are called 'ring"):
-        with_own_names([named("ring", "a/x.xml"), named("ring", "b/x.xml")], {"ring"})
+    several = [
+        named("ring", "a/x.xml"),
+        named("mine", "b.xml"),
+        named("mine", "c.xml"),
+        named("ring", "b/x.xml"),
+        named("ring", ""),
+    ]
+    names = [one.name for one in with_own_names(several, {"ring"})]
+    assert names == ["ring@x.xml", "mine", "mine@c.xml", "ring@x.xml-2", "ring@own"]
 
 
 def test_what_does_not_fit_the_question_is_refused(tmp_path: Path) -> None:
