@@ -3,10 +3,22 @@
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import Wires
 from colltool.base.errors import given
 
-Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "routed_tiers", "torus", "mesh", "graph"]
+Topology = Literal[
+    "star",
+    "full_mesh",
+    "clos",
+    "tiers",
+    "lattice_tiers",
+    "routed_tiers",
+    "torus",
+    "mesh",
+    "graph",
+    "dragonfly",
+    "dragonfly_plus",
+]
 JoinedBy = Literal["switches", "pair_links", "neighbour_links", "routes", "tiers"]
 
 
@@ -20,6 +32,8 @@ _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
     "torus": ("neighbour_links", "a torus"),
     "mesh": ("neighbour_links", "a mesh"),
     "graph": ("routes", "a graph of links"),
+    "dragonfly": ("routes", "a dragonfly"),
+    "dragonfly_plus": ("routes", "a dragonfly+"),
 }
 assert set(_WORDS) == set(get_args(Topology))
 
@@ -91,7 +105,7 @@ class Group(NamedTuple):
     posts_cost: bool = False  # the fabric says what each further message takes of those that a rank posts at once
     one_port: bool = False  # a rank drives one port or link at a time, and posts one message after the other
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
-    wires: GraphWires | None = None  # of a routed tier, scaled to one rank's part of it
+    wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
 
     @property
     def joined_by(self) -> JoinedBy:

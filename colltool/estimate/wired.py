@@ -13,7 +13,7 @@ from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
-    from colltool.algorithms.wires import GraphWires
+    from colltool.algorithms.wires import Wires
     from colltool.schedules.executor import Network
     from colltool.schedules.links import Floats, Indices, LinkModel
 
@@ -32,7 +32,7 @@ class TierSeat(NamedTuple):
     occupancy: Occupancy = Occupancy()
 
     @property
-    def wires(self) -> GraphWires | None:
+    def wires(self) -> Wires | None:
         """The wires of a routed tier that the group meets, a rank's part of what all behind an endpoint share; None elsewhere."""
         stride = self.occupancy.stride
         found = capabilities_of(self.tier).wires(self.endpoints if stride == 1 else self.tier.endpoints)

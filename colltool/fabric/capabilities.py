@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from colltool.algorithms.group import Axis, JoinedBy, joined_by
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import Wires
 from colltool.base.formatting import Shape, shape_text
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.model import Tier
@@ -44,6 +44,11 @@ class TierCapabilities(ABC, Generic[Of]):
     def joined_by(self) -> JoinedBy:
         """Switches, a link per pair, or links between neighbours."""
         return joined_by(self.tier.topology)
+
+    @property
+    def port_or_link(self) -> Literal["port", "link"]:
+        """What ``bandwidth`` is one of."""
+        return "port" if self.joined_by == "switches" else "link"
 
     @property
     @abstractmethod
@@ -83,7 +88,7 @@ class TierCapabilities(ABC, Generic[Of]):
         """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
         return self.tier
 
-    def wires(self, endpoints: int) -> GraphWires | None:  # noqa: ARG002
+    def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
         """Of a routed tier the nodes and links that its first endpoints meet; None elsewhere."""
         return None
 
@@ -137,15 +142,24 @@ class TierCapabilities(ABC, Generic[Of]):
     def bisection_Bps(self) -> float:
         """Bytes/s, one way, all ports, across the worst cut of one plane into halves (floor and ceil of an odd number)."""
 
+    def bisection_of(self, planes: int) -> float:
+        """Of all planes together."""
+        return self.bisection_Bps * planes
+
     @property
     def sigma(self) -> float | None:
+        """Of a plane by itself."""
+        return self.sigma_of(1)
+
+    def sigma_of(self, planes: int) -> float | None:
         """Injection of half the endpoints over the bisection: 1 is full bisection; None for a single endpoint."""
-        return self.tier.endpoints / 2 * self._injection_Bps / self.bisection_Bps if self.bisection_Bps else None
+        across = self.bisection_of(planes)
+        return self.tier.endpoints / 2 * self._injection_Bps * planes / across if across else None
 
     @property
     def _injection_Bps(self) -> float:
         """Of an endpoint, bytes/s, one way, all ports."""
-        return self._rate * (1 if self.joined_by == "switches" else self.neighbours)
+        return self._rate * self.neighbours
 
     @abstractmethod
     def links(self, copies: int) -> int:

@@ -172,6 +172,17 @@ class GraphLink(Part):
     alpha: ft.Alpha | None = None
 
 
+class GroupLinks(Part):
+    """Cables of a dragonfly: ``bandwidth`` of one, shared by all ranks; ``alpha`` that passing one adds.
+
+    ``links``: in parallel between two switches (``local``) or between two groups (``global``).
+    """
+
+    bandwidth: ft.Bandwidth
+    alpha: ft.Alpha
+    links: ft.Count = 1
+
+
 class MeasuredRange(Part):
     """The sizes and rank counts at which numbers were measured; a price outside says so."""
 

@@ -18,8 +18,9 @@ from colltool.base.formatting import Shape
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
+from colltool.fabric.dragonfly import DragonflyTopology
 from colltool.fabric.routed import GraphTopology
-from colltool.fabric.routed_tiers import GraphTier
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, oversubscription_totals
 
 
@@ -165,6 +166,8 @@ def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
             return ClosTopology(tier)
         case GraphTier():
             return GraphTopology(tier)
+        case DragonflyTier() | DragonflyPlusTier():
+            return DragonflyTopology(tier)
         case _:
             assert_never(tier)
 

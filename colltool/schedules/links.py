@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.algorithms.group import Axis, JoinedBy
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import Wires
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.signedinteger[Any]]  # 32 bits where there is one for every message or rank, 64 elsewhere
@@ -303,7 +303,7 @@ def links_of(
     alphas_s: Sequence[float] = (0.0,),
     boundaries: Sequence[LevelBoundary] = (),
     rails: int = 1,
-    wires: GraphWires | None = None,
+    wires: Wires | None = None,
     stride: int = 1,
     alone: bool = False,
 ) -> LinkModel:

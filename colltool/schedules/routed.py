@@ -14,7 +14,7 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import DragonflyWires, GraphWires, Wires
 from colltool.schedules.links import Floats, Indices, LinkClass, LinkModel, LinkUse
 
 
@@ -37,6 +37,13 @@ class Router(ABC):
     @abstractmethod
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """The links between two nodes, with the share of each message; ``number`` counts :attr:`wires`."""
+
+    def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
+        """Bytes on each of :attr:`wires`, the same as by :meth:`uses`."""
+        found = [np.zeros(len(wire.Bps)) for wire in self.wires]
+        for use in self.uses(src, dst):
+            found[use.number] += np.bincount(use.resource, size[use.message] * use.share, len(found[use.number]))
+        return found
 
     @abstractmethod
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
@@ -119,10 +126,14 @@ def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
 
 
 @lru_cache(maxsize=16)
-def router_of(wires: GraphWires) -> Router:
+def router_of(wires: Wires) -> Router:
     match wires:
         case GraphWires():
             return GraphRouter(wires)
+        case DragonflyWires():
+            from colltool.schedules.dragonfly import DragonflyRouter  # which builds on this module
+
+            return DragonflyRouter(wires)
         case _:
             assert_never(wires)
 
@@ -134,7 +145,7 @@ class RoutedLinks(LinkModel):
     endpoint of the group to the next; the groups in between run alike unless ``alone``.
     """
 
-    def __init__(self, wires: GraphWires, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "",
+    def __init__(self, wires: Wires, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "",
                  capacity_Bps: float = 1.0, *, alpha_s: float = 0.0, stride: int = 1, alone: bool = False) -> None:  # fmt: skip
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
         self.wired, self.router, self.stride = wires, router_of(wires), stride
@@ -143,10 +154,28 @@ class RoutedLinks(LinkModel):
         every = np.ones(ranks, dtype=bool)
         self.ports = 2 if wires.has_ports else 0
         self.classes = [LinkClass(tier, f"ports {way}", every, capacity_Bps) for way in ("out", "in")[: self.ports]]
-        networks = -(-ranks // (inside * self.endpoints)) if self.ports else self.copies
+        self.networks = -(-ranks // (inside * self.endpoints)) if self.ports else self.copies
         for wire in self.router.wires:
-            fastest, exists = float(wire.Bps.max(initial=0.0)), np.tile(wire.Bps > 0, networks)
+            fastest, exists = float(wire.Bps.max(initial=0.0)), np.tile(wire.Bps > 0, self.networks)
             self.classes.append(LinkClass(tier, wire.name, exists, fastest, endpoint=not self.ports))
+
+    def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
+        """Behind ports all that a step sends over a network at once."""
+        if not self.ports:
+            return super().loads(src, dst, size)
+        found: list[Floats] = []
+        for ranks in (src, dst):
+            found.append(np.bincount(ranks[ranks < self.ranks], size[ranks < self.ranks], self.ranks).astype(np.float64))
+        a, b = (np.add.outer(self.offsets, self.split(ranks)[0] * self.stride) for ranks in (src, dst))
+        network, sums = src // (self.inside * self.endpoints), []
+        for number in range(self.networks):
+            some = network == number
+            start, end = (self.router.node_of(ends[:, some].ravel()) for ends in (a, b))
+            sums.append(self.router.loads(start, end, np.tile(size[some], len(self.offsets))))
+        for wire, *load in zip(self.router.wires, *sums, strict=True):
+            slower = np.divide(wire.Bps.max(initial=0.0), wire.Bps, out=np.zeros_like(wire.Bps), where=wire.Bps > 0)
+            found.append(np.concatenate([one * slower for one in load]))
+        return found
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         for way, ranks in enumerate((src, dst)[: self.ports]):
@@ -167,6 +196,7 @@ class RoutedLinks(LinkModel):
             return np.maximum(loads[0], loads[1])
         (links,) = loads
         busiest = np.zeros(self.ranks)
+        assert isinstance(self.wired, GraphWires)  # all others have ports
         for edge, load in zip(self.wired.edges, links, strict=True):
             for end in (end for end in edge[:2] if end < self.ranks):
                 busiest[end] = max(busiest[end], load)

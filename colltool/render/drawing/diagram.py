@@ -96,8 +96,7 @@ def place_text(diagram: TierDiagram) -> str:
 
 def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     tier, kind = diagram.tier, diagram.kind
-    thing = "port" if kind.joined_by == "switches" else "link"
-    facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
+    facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {kind.port_or_link}, one way")]
     facts += [] if kind.levels else [("latency", alpha_text(kind.classes[0]))]
     facts += [("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}")]
     facts += [] if kind.in_network is None else [("in-network", in_network_text(kind.in_network))]
@@ -108,7 +107,7 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
 
 def ports_text(diagram: TierDiagram) -> str:
     """Such as ``8 ports each`` or ``4 links in parallel``."""
-    if diagram.kind.joined_by == "switches":
+    if diagram.kind.port_or_link == "port":
         return f"{counted(diagram.ports, 'port')} each"
     return f"{counted(diagram.ports, 'link')} in parallel"
 

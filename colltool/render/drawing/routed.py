@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import cos, pi, sin
 
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import DragonflyWires, GraphWires
 from colltool.base.formatting import counted
+from colltool.render.drawing.dragonfly import draw_dragonfly
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
 from colltool.render.drawing.svg import Area, Canvas, Focus, Tone
 
@@ -21,6 +22,8 @@ def drawn_ranks(diagram: TierDiagram) -> int:
 def draw_routed(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
     """The graph itself; of many nodes the first."""
     wires = diagram.kind.wires(diagram.facts.endpoints)
+    if isinstance(wires, DragonflyWires):
+        return draw_dragonfly(canvas, diagram, wires, words, room)
     assert wires is not None  # of a tier that is not routed another drawing is made
     spots = _spots(wires, room)
     for a, b in sorted({(min(edge.a, edge.b), max(edge.a, edge.b)) for edge in wires.edges}):
