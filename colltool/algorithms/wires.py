@@ -43,6 +43,11 @@ class GraphWires(NamedTuple):
         """Whether every rank has a port at a switch and all share the links behind; here its links are all that it has."""
         return False
 
+    @property
+    def links(self) -> int:
+        """One-way links that a step's messages are put on."""
+        return len(self.edges)
+
     def scaled(self, factor: float) -> GraphWires:
         return self._replace(edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges))
 
@@ -97,9 +102,9 @@ class GraphWires(NamedTuple):
 class DragonflyWires(NamedTuple):
     """Groups of switches: inside each a link between every two, or between every leaf and every spine; cables between groups.
 
-    ``endpoints`` stand ``hosts`` to a switch, switch by switch. With ``spines`` they stand at the leaves, and cables between groups
-    end at the spines. ``local_Bps``: of all parallel links between two switches; ``global_Bps``: of one of the ``cables`` between
-    two groups.
+    ``endpoints`` stand ``hosts`` to a switch, switch by switch. With ``spines`` they stand at the leaves, and cables between
+    groups end at the spines. ``local_Bps``: of all parallel links between two switches; ``global_Bps``: of one of the ``cables``
+    between two groups.
     """
 
     endpoints: int
@@ -122,6 +127,18 @@ class DragonflyWires(NamedTuple):
     def gateways(self) -> int:
         """Switches of a group that cables to other groups end at."""
         return self.spines or self.switches
+
+    @property
+    def met(self) -> int:
+        """The first groups, on whose links messages between the endpoints can pass."""
+        own = -(-self.endpoints // (self.hosts * self.switches))
+        return own if own == 1 or self.routing == "minimal" else self.groups
+
+    @property
+    def links(self) -> int:
+        """One-way links that a step's messages are put on."""
+        inside = 2 * self.switches * self.spines or self.switches * (self.switches - 1)
+        return self.met * (inside + (self.met - 1) * self.cables)
 
     @property
     def longest(self) -> tuple[tuple[int, int], tuple[int, int]]:

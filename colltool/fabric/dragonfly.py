@@ -1,6 +1,7 @@
-"""What dragonflies can do: J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008.
+"""What dragonflies can do.
 
-Dragonfly+: A. Shpiner et al., "Dragonfly+: low cost topology for scaling datacenters", HiPINEB 2017.
+Source: J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 77-88; of
+dragonfly+ A. Shpiner et al., "Dragonfly+: low cost topology for scaling datacenters", HiPINEB 2017, 1-8.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
             hosts=tier.hosts,
             switches=tier.switches_,
             groups=tier.groups,
-            spines=self._spines,
+            spines=self.tier.spine_count,
             local_Bps=tier.local.bandwidth * tier.local.links,
             local_alpha_s=tier.local.alpha,
             global_Bps=tier.global_.bandwidth,
@@ -33,10 +34,6 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
             cables=tier.global_.links,
             routing=tier.routing,
         )
-
-    @property
-    def _spines(self) -> int:
-        return self.tier.spines if isinstance(self.tier, DragonflyPlusTier) else 0
 
     def wires(self, endpoints: int) -> DragonflyWires:
         return self._wires._replace(endpoints=endpoints)
@@ -80,11 +77,11 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
 
     def links(self, copies: int) -> int:
         """A cable for every port of an endpoint, those inside groups and those between them."""
-        tier, spines = self.tier, self._spines
+        tier, spines = self.tier, self.tier.spine_count
         pairs = tier.switches_ * spines if spines else tier.switches_ * (tier.switches_ - 1) // 2
         between = tier.groups * (tier.groups - 1) // 2
         return copies * tier.endpoints + tier.groups * pairs * tier.local.links + between * tier.global_.links
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
         """The same for all planes."""
-        return self.tier.groups * (self.tier.switches_ + self._spines)
+        return self.tier.groups * (self.tier.switches_ + self.tier.spine_count)

@@ -99,34 +99,35 @@ class _GroupedTier(TierBase):
         return self.hosts * self.switches_ * self.groups
 
     @property
-    def gateways(self) -> int:
-        """Switches of a group that cables to other groups end at."""
-        return self.switches_
+    def spine_count(self) -> int:
+        """Of a group; 0 where its switches are joined directly."""
+        return 0
 
     @model_validator(mode="after")
     def _not_too_large(self) -> Self:
         if self.endpoints > ft.MAX_RANKS:
             raise Slips(Slip(f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}", "fewer groups", ("groups",)))
-        routes = self.groups * self.gateways * max(self.switches_, self.groups * self.global_.links)
+        gateways = self.spine_count or self.switches_
+        routes = self.groups * gateways * max(self.switches_, self.groups * self.global_.links)
         if routes > MOST_ROUTES:
-            what = f"{self.groups} groups of {self.gateways} switches and {self.global_.links} links to each other group "
+            what = f"{self.groups} groups of {gateways} switches and {self.global_.links} links to each other group "
             what += f"have {routes} routes to follow, more than {MOST_ROUTES}"
             raise Slips(Slip(what, "fewer groups, or fewer links of a higher bandwidth", ("groups",)))
         return self
 
 
 class DragonflyTier(_GroupedTier):
-    """Groups of ``switches`` with ``hosts`` endpoints each; ``local`` links join every two of a group, ``global`` ones every two groups.
+    """Groups of ``switches`` with ``hosts`` endpoints each; ``local`` links join the switches of a group, ``global`` ones groups.
 
-    ``bandwidth`` is a rank's port, ``alpha`` that of two endpoints at one switch. ``routing``: minimal; valiant, by way of a random
-    other group; adaptive, whichever of the two loads the busiest link less.
+    ``bandwidth`` is a rank's port, ``alpha`` that of two endpoints at one switch. ``routing``: minimal; valiant, by way of a
+    random other group; adaptive, whichever of the two loads the busiest link less.
     """
 
     topology: Literal["dragonfly"]
 
 
 class DragonflyPlusTier(_GroupedTier):
-    """A dragonfly whose groups are leaves and spines: ``switches`` leaves with ``hosts`` endpoints each, all joined to ``spines``.
+    """A dragonfly of leaves and spines: ``switches`` leaves a group, with ``hosts`` endpoints each, all joined to ``spines``.
 
     ``local`` links join every leaf to every spine of a group, ``global`` ones spines of every two groups.
     """
@@ -135,5 +136,5 @@ class DragonflyPlusTier(_GroupedTier):
     spines: ft.Count
 
     @property
-    def gateways(self) -> int:
+    def spine_count(self) -> int:
         return self.spines

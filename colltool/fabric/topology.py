@@ -17,8 +17,8 @@ from colltool.base.arrays import largest
 from colltool.base.formatting import Shape
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.capabilities import DistanceClass, TierCapabilities
-from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.dragonfly import DragonflyTopology
+from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.routed import GraphTopology
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, oversubscription_totals

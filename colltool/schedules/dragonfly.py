@@ -1,8 +1,8 @@
 """Routes of a dragonfly: local and global links that each message takes, or all the traffic of a step at once.
 
-A minimal way is local, global, local; by way of another group X it is minimal to X and on from there. Traffic is spread evenly over
-the cables between two groups, and over all groups X. Inside a group the way round is by one other switch; in a dragonfly+ every
-way goes by a spine, over all of which it is spread.
+A minimal way is local, global, local; by way of another group X it is minimal to X and on from there. Traffic is spread evenly
+over the cables between two groups, and over all groups X. Inside a group the way round is by one other switch; in a dragonfly+
+every way goes by a spine, over all of which it is spread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from colltool.schedules.routed import Router, Wire
 FEW = 4096  # messages that are quicker to follow one by one than summed by switch
 
 
-class _Traffic(NamedTuple):
+class _Flows(NamedTuple):
     """Bytes of a step among the n groups that send or receive."""
 
     groups: Indices  # their numbers, shape (n,)
@@ -28,8 +28,8 @@ class _Traffic(NamedTuple):
     local: Floats  # between switches of a group, shape (n, a, a)
 
 
-class _Loads(NamedTuple):
-    """Bytes between switches and gateways, shape (g, a, k) out and in, between groups, (g, g), and gateways of a group, (g, k, k)."""
+class _Between(NamedTuple):
+    """Bytes between switches and gateways, shape (g, a, k), between groups, (g, g), and between gateways of a group, (g, k, k)."""
 
     out: Floats
     into: Floats
@@ -40,10 +40,11 @@ class _Loads(NamedTuple):
 class DragonflyRouter(Router):
     def __init__(self, wires: DragonflyWires) -> None:
         self.wired = wires
-        g, a, k, cables = wires.groups, wires.switches, wires.gateways, wires.cables
-        other = (np.arange(g) - np.arange(g)[:, None]) % g  # distance to the other group
+        self.groups = g = wires.met
+        a, k, cables = wires.switches, wires.gateways, wires.cables
+        other = (np.arange(g) - np.arange(g)[:, None]) % wires.groups  # distance to the other group
         port = (np.maximum(other, 1)[:, :, None] - 1) * cables + np.arange(cables)
-        self.gateway = np.minimum(port * k // max(1, (g - 1) * cables), k - 1)  # shape (g, g, cables)
+        self.gateway = np.minimum(port * k // max(1, (wires.groups - 1) * cables), k - 1)  # shape (g, g, cables)
         leaves = np.zeros((g, g, k))  # share of a group's traffic to another that leaves by each gateway
         np.add.at(leaves, (*np.indices(self.gateway.shape)[:2], self.gateway), 1 / cables)
         self.leaves = leaves * (other > 0)[:, :, None]
@@ -74,7 +75,7 @@ class DragonflyRouter(Router):
         wires = self.wired
         if number == self.far:
             rest, cable = divmod(resource, wires.cables)
-            a, b = divmod(rest, wires.groups)
+            a, b = divmod(rest, self.groups)
             return f"group {a} -> {b}" + (f" cable {cable}" if wires.cables > 1 else "")
         rest, b = divmod(resource, wires.gateways)
         group, a = divmod(rest, wires.switches)
@@ -94,7 +95,7 @@ class DragonflyRouter(Router):
         share = np.full(len(far), 1 / self.wired.cables)
         for cable in range(self.wired.cables):
             yield self._leg(a[far], i[far], self.gateway[a[far], b[far], cable], far, share, out=True)
-            yield LinkUse(self.far, (a[far] * self.wired.groups + b[far]) * self.wired.cables + cable, far, share)
+            yield LinkUse(self.far, (a[far] * self.groups + b[far]) * self.wired.cables + cable, far, share)
             yield self._leg(b[far], j[far], self.gateway[b[far], a[far], cable], far, share, out=False)
 
     def _round(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
@@ -104,21 +105,20 @@ class DragonflyRouter(Router):
             share, other = np.full(len(here), 1 / (wires.switches - 2)), np.full(len(here), by)
             yield self._leg(a[here], i[here], other, here, share, out=True)
             yield self._leg(a[here], j[here], other, here, share, out=False)
-        if wires.groups < 3 or not self._turns_inside:
-            some = np.flatnonzero((a == b) if wires.groups > 2 else (a != b) | (not self._turns_inside))
-            for use in self._straight(src[some], dst[some]):
-                yield use._replace(message=some[use.message])
-        for by in range(wires.groups if wires.groups > 2 else 0):
+        some = np.flatnonzero(np.where(a == b, not self._turns_inside, self.groups < 3))
+        for use in self._straight(src[some], dst[some]):
+            yield use._replace(message=some[use.message])
+        for by in range(self.groups if self.groups > 2 else 0):
             some = np.flatnonzero((a != b) & (a != by) & (b != by))
             yield from self._by_way_of(by, a[some], i[some], b[some], j[some], some)
 
     def _by_way_of(self, by: int, a: Indices, i: Indices, b: Indices, j: Indices, message: Indices) -> Iterator[LinkUse]:
         """To any gateway of another group, there to any that leads on."""
         wires = self.wired
-        share = np.full(len(message), 1 / ((wires.groups - 2) * wires.cables))
+        share = np.full(len(message), 1 / ((self.groups - 2) * wires.cables))
         for cable in range(wires.cables):
             yield self._leg(a, i, self.gateway[a, by, cable], message, share, out=True)
-            yield LinkUse(self.far, (a * wires.groups + by) * wires.cables + cable, message, share)
+            yield LinkUse(self.far, (a * self.groups + by) * wires.cables + cable, message, share)
             for other in range(wires.cables):
                 one, two = self.gateway[by, a, cable], self.gateway[by, b, other]
                 turns = np.flatnonzero(one != two)
@@ -128,7 +128,7 @@ class DragonflyRouter(Router):
                 for leaf in range(wires.switches if wires.spines else 0):
                     yield self._leg(here, 0 * here + leaf, one[turns], message[turns], part / wires.switches, out=False)
                     yield self._leg(here, 0 * here + leaf, two[turns], message[turns], part / wires.switches, out=True)
-            yield LinkUse(self.far, (by * wires.groups + b) * wires.cables + cable, message, share)
+            yield LinkUse(self.far, (by * self.groups + b) * wires.cables + cable, message, share)
             yield self._leg(b, j, self.gateway[b, by, cable], message, share, out=False)
 
     def _places(self, switch: Indices) -> tuple[Indices, Indices]:
@@ -152,7 +152,8 @@ class DragonflyRouter(Router):
         """The link from a switch to a gateway of its group, or back; none where they are one."""
         wires = self.wired
         if wires.spines:
-            return LinkUse(self.up if out else self.down, (group * wires.switches + switch) * wires.spines + gateway, message, share)
+            link = (group * wires.switches + switch) * wires.spines + gateway
+            return LinkUse(self.up if out else self.down, link, message, share)
         passed = np.flatnonzero(switch != gateway)
         start, end = (switch, gateway) if out else (gateway, switch)
         link = (group * wires.switches + start) * wires.switches + end
@@ -176,7 +177,7 @@ class DragonflyRouter(Router):
             return self._better(self._traffic(src, dst, np.ones(len(src))))[1]
         return self.wired.routing == "valiant"
 
-    def _better(self, there: _Traffic) -> tuple[list[Floats], bool]:
+    def _better(self, there: _Flows) -> tuple[list[Floats], bool]:
         """The loads of minimal routes, or by way of others where these load the busiest link less, and whether they do."""
         minimal, valiant = self._minimal(there), self._valiant(there)
         detours = self._busiest_s(valiant) < self._busiest_s(minimal) * (1 - 1e-9)
@@ -186,7 +187,7 @@ class DragonflyRouter(Router):
         rates = [float(wire.Bps.max(initial=0.0)) for wire in self.wires]
         return max((float(load.max()) / rate for load, rate in zip(loads, rates, strict=True) if rate), default=0.0)
 
-    def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _Traffic:
+    def _traffic(self, src: Indices, dst: Indices, size: Floats) -> _Flows:
         a = self.wired.switches
         (here, i), (there, j) = self._places(src), self._places(dst)
         groups, at = np.unique(np.concatenate([here, there]), return_inverse=True)
@@ -196,23 +197,23 @@ class DragonflyRouter(Router):
         out = np.bincount((here * a + i) * n + there, away, n * a * n).reshape(n, a, n)
         into = np.bincount((there * a + j) * n + here, away, n * a * n).reshape(n, a, n)
         local = np.bincount((here * a + i) * a + j, near, n * a * a).reshape(n, a, a)
-        return _Traffic(groups, *(sums.astype(np.float64) for sums in (out, into, local)))
+        return _Flows(groups, *(sums.astype(np.float64) for sums in (out, into, local)))
 
-    def _minimal(self, there: _Traffic) -> list[Floats]:
+    def _minimal(self, there: _Flows, *, turns: bool = False) -> list[Floats]:
         loads, at = self._none(), there.groups
         leaves = self.leaves[np.ix_(at, at)]
         loads.out[at], loads.into[at] = there.out @ leaves, there.into @ leaves
         loads.far[np.ix_(at, at)] = there.out.sum(axis=1)
-        return self._on_links(loads, there)
+        return self._on_links(loads, there, turns=turns)
 
-    def _valiant(self, there: _Traffic) -> list[Floats]:
+    def _valiant(self, there: _Flows) -> list[Floats]:
         """Each group X other than its own two has an equal part of what goes from a group to another."""
-        others = self.wired.groups - 2
+        others = self.groups - 2
         if others < 1:
-            return self._on_links(self._none(), there) if not there.out.any() else self._minimal(there)
+            return self._minimal(there, turns=self._turns_inside)
         loads, at, between = self._none(), there.groups, there.out.sum(axis=1) / others
         for legs, sent, ways in ((loads.out, there.out, loads.far), (loads.into, there.into, loads.far.T)):
-            by_way = np.repeat(sent.sum(axis=2)[:, :, None] / others, self.wired.groups, axis=2)
+            by_way = np.repeat(sent.sum(axis=2)[:, :, None] / others, self.groups, axis=2)
             by_way[:, :, at] -= sent / others
             by_way[np.arange(len(at)), :, at] = 0.0
             legs[at] = by_way @ self.leaves[at]
@@ -221,11 +222,11 @@ class DragonflyRouter(Router):
         loads.turned[:] = ends.transpose(0, 2, 1) @ (between @ ends)
         return self._on_links(loads, there, turns=self._turns_inside)
 
-    def _none(self) -> _Loads:
-        g, a, k = self.wired.groups, self.wired.switches, self.wired.gateways
-        return _Loads(np.zeros((g, a, k)), np.zeros((g, a, k)), np.zeros((g, g)), np.zeros((g, k, k)))
+    def _none(self) -> _Between:
+        g, a, k = self.groups, self.wired.switches, self.wired.gateways
+        return _Between(np.zeros((g, a, k)), np.zeros((g, a, k)), np.zeros((g, g)), np.zeros((g, k, k)))
 
-    def _on_links(self, loads: _Loads, there: _Traffic, *, turns: bool = False) -> list[Floats]:
+    def _on_links(self, loads: _Between, there: _Flows, *, turns: bool = False) -> list[Floats]:
         """Bytes on every link, what stays in a group included: straight, or it ``turns`` at another switch of the group."""
         a, at = self.wired.switches, there.groups
         far = np.repeat(loads.far.ravel() / self.wired.cables, self.wired.cables)

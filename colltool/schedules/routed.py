@@ -40,9 +40,13 @@ class Router(ABC):
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """Bytes on each of :attr:`wires`, the same as by :meth:`uses`."""
-        found = [np.zeros(len(wire.Bps)) for wire in self.wires]
+        parts: list[list[tuple[Indices, Floats]]] = [[] for _ in self.wires]
         for use in self.uses(src, dst):
-            found[use.number] += np.bincount(use.resource, size[use.message] * use.share, len(found[use.number]))
+            parts[use.number].append((use.resource, size[use.message] * use.share))
+        found = []
+        for wire, some in zip(self.wires, parts, strict=True):
+            link, sent = map(np.concatenate, zip(*some, strict=True)) if some else (np.zeros(0, dtype=np.int64), np.zeros(0))
+            found.append(np.bincount(link, sent, len(wire.Bps)).astype(np.float64))
         return found
 
     @abstractmethod
@@ -150,13 +154,17 @@ class RoutedLinks(LinkModel):
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
         self.wired, self.router, self.stride = wires, router_of(wires), stride
         self.alpha_s = alpha_s if wires.has_ports else 0.0  # without ports the links have it all
+        self.slower = [  # a link of less bandwidth counts for more of the fastest
+            np.divide(wire.Bps.max(initial=0.0), wire.Bps, out=np.zeros_like(wire.Bps), where=wire.Bps > 0)
+            for wire in self.router.wires
+        ]
         self.offsets = np.arange(1 if alone else stride)
         every = np.ones(ranks, dtype=bool)
         self.ports = 2 if wires.has_ports else 0
         self.classes = [LinkClass(tier, f"ports {way}", every, capacity_Bps) for way in ("out", "in")[: self.ports]]
         self.networks = -(-ranks // (inside * self.endpoints)) if self.ports else self.copies
         for wire in self.router.wires:
-            fastest, exists = float(wire.Bps.max(initial=0.0)), np.tile(wire.Bps > 0, self.networks)
+            fastest, exists = float(wire.Bps.max(initial=0.0)) or 1.0, np.tile(wire.Bps > 0, self.networks)
             self.classes.append(LinkClass(tier, wire.name, exists, fastest, endpoint=not self.ports))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
@@ -172,10 +180,7 @@ class RoutedLinks(LinkModel):
             some = network == number
             start, end = (self.router.node_of(ends[:, some].ravel()) for ends in (a, b))
             sums.append(self.router.loads(start, end, np.tile(size[some], len(self.offsets))))
-        for wire, *load in zip(self.router.wires, *sums, strict=True):
-            slower = np.divide(wire.Bps.max(initial=0.0), wire.Bps, out=np.zeros_like(wire.Bps), where=wire.Bps > 0)
-            found.append(np.concatenate([one * slower for one in load]))
-        return found
+        return found + [np.concatenate([one * slower for one in load]) for slower, *load in zip(self.slower, *sums, strict=True)]
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         for way, ranks in enumerate((src, dst)[: self.ports]):
@@ -186,10 +191,9 @@ class RoutedLinks(LinkModel):
         for offset in self.offsets:
             ends = (self.router.node_of(end * self.stride + offset) for end in (a, b))
             for use in self.router.uses(*ends):
-                wire = self.router.wires[use.number]
-                slower = wire.Bps.max() / wire.Bps[use.resource]  # a link of less bandwidth counts for more of the fastest
-                resource = network[use.message] * len(wire.Bps) + use.resource
-                yield LinkUse(self.ports + use.number, resource, use.message, use.share * slower)
+                slower = self.slower[use.number]
+                resource = network[use.message] * len(slower) + use.resource
+                yield LinkUse(self.ports + use.number, resource, use.message, use.share * slower[use.resource])
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
         if self.ports:

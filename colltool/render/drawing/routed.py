@@ -6,8 +6,8 @@ from math import cos, pi, sin
 
 from colltool.algorithms.wires import DragonflyWires, GraphWires
 from colltool.base.formatting import counted
-from colltool.render.drawing.dragonfly import draw_dragonfly
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
+from colltool.render.drawing.dragonfly import draw_dragonfly
 from colltool.render.drawing.svg import Area, Canvas, Focus, Tone
 
 MOST_NODES = 32  # ranks, and switches, that are drawn
