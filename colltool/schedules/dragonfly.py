@@ -29,7 +29,7 @@ class _Flows(NamedTuple):
 
 
 class _Between(NamedTuple):
-    """Bytes between switches and gateways, shape (g, a, k), between groups, (g, g), and between gateways of a group, (g, k, k)."""
+    """Bytes between switches and gateways, shape (g, a, k), between groups, (g, g), and among gateways of a group, (g, k, k)."""
 
     out: Floats
     into: Floats
