@@ -82,6 +82,11 @@ def dragonfly(
     }
 
 
+def hyperx(*shape: int, hosts: int = 0, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    given = {"topology": "hyperx", "shape": list(shape), "alpha": us(alpha), "bandwidth": gb(bw), **more}
+    return given | ({"hosts": hosts} if hosts else {})
+
+
 def clos(size: int, *levels: LevelSpec, alpha: float | None = None, bw: float = 50.0, **more: Any) -> Tier:
     """Levels as (group, α in us, oversubscription), bottom up; or ``alpha`` alone for a single level."""
     tier: Tier = {"topology": "clos", "size": size, "bandwidth": gb(bw), **more}

@@ -16,6 +16,7 @@ Topology = Literal[
     "torus",
     "mesh",
     "graph",
+    "hyperx",
     "dragonfly",
     "dragonfly_plus",
 ]
@@ -32,6 +33,7 @@ _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
     "torus": ("neighbour_links", "a torus"),
     "mesh": ("neighbour_links", "a mesh"),
     "graph": ("routes", "a graph of links"),
+    "hyperx": ("routes", "a HyperX"),
     "dragonfly": ("routes", "a dragonfly"),
     "dragonfly_plus": ("routes", "a dragonfly+"),
 }

@@ -8,6 +8,7 @@ links for itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Literal, NamedTuple
 
 Routing = Literal["minimal", "valiant", "adaptive"]
@@ -47,6 +48,11 @@ class GraphWires(NamedTuple):
     def links(self) -> int:
         """One-way links that a step's messages are put on."""
         return len(self.edges)
+
+    @property
+    def slowest_s(self) -> float:
+        """The longest latency of a link."""
+        return max(edge.alpha_s for edge in self.edges)
 
     def scaled(self, factor: float) -> GraphWires:
         return self._replace(edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges))
@@ -99,6 +105,53 @@ class GraphWires(NamedTuple):
         return crossing + sum(min(both) for both in ways.values())
 
 
+class HyperXWires(NamedTuple):
+    """Along each axis of a grid of nodes a link between every two that differ there alone.
+
+    ``hosts`` endpoints have a port at each node, which is then a switch; 0: the nodes are the endpoints. Both are numbered with
+    the first axis fastest. ``Bps``, ``alpha_s``: of a link along each axis.
+    """
+
+    endpoints: int
+    hosts: int
+    shape: tuple[int, ...]
+    Bps: tuple[float, ...]
+    alpha_s: tuple[float, ...]
+
+    @property
+    def has_ports(self) -> bool:
+        return self.hosts > 0
+
+    @property
+    def links(self) -> int:
+        return prod(self.shape) * sum(size - 1 for size in self.shape)
+
+    @property
+    def slowest_s(self) -> float:
+        return max(self.alpha_s)
+
+    def scaled(self, factor: float) -> HyperXWires:
+        return self._replace(Bps=tuple(rate * factor for rate in self.Bps))
+
+    def slowed(self, factor: float) -> HyperXWires:
+        return self._replace(alpha_s=tuple(alpha_s * factor for alpha_s in self.alpha_s))
+
+    def cuts(self) -> Iterator[CutSide]:
+        """Around the first node and the first j of each axis in turn, all axes before it whole."""
+        below = 1
+        each = max(1, self.hosts)
+        beyond = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
+        if each < self.endpoints:
+            yield CutSide(0, each, sum(beyond))
+        for axis, (size, rate) in enumerate(zip(self.shape, self.Bps, strict=True)):
+            for some in range(1 if axis else 2, size):
+                after = each * below * some
+                if after < self.endpoints:
+                    out = some * (size - some) * rate + some * sum(beyond[axis + 1 :])
+                    yield CutSide(0, after, below * out)
+            below *= size
+
+
 class DragonflyWires(NamedTuple):
     """Groups of switches: inside each a link between every two, or between every leaf and every spine; cables between groups.
 
@@ -122,6 +175,10 @@ class DragonflyWires(NamedTuple):
     @property
     def has_ports(self) -> bool:
         return True
+
+    @property
+    def slowest_s(self) -> float:
+        return max(self.local_alpha_s, self.global_alpha_s)
 
     @property
     def gateways(self) -> int:
@@ -206,5 +263,9 @@ class DragonflyWires(NamedTuple):
         return sum(map(sum, ends[:group])), sum(map(sum, ends[group:]))
 
 
-Wires = GraphWires | DragonflyWires
-"""What a routed tier is wired by."""
+Wires = GraphWires | HyperXWires | DragonflyWires
+
+
+def shared(wires: Wires | None, factor: float) -> Wires | None:
+    """With this part of the links that ranks share; those of a rank alone as they are."""
+    return wires if wires is None or not wires.has_ports else wires.scaled(factor)

@@ -134,9 +134,9 @@ def _ports(span: Span, rate: Any) -> tuple[Any, Any, Any]:
             return 1.0, 1.0, 1.0
         case "pair_links":
             return (span.endpoints - 1.0,) * 3
-        case "routes" if kind.port_or_link == "port":
-            return 1.0, 1.0, 1.0
         case "routes":
+            if (wires := span.seat.wires) is not None and wires.has_ports:
+                return 1.0, 1.0, 1.0
             each = [one.Bps / rate for one in _wire_cuts(span) if one.after - one.first == 1] or [1.0]
             return min(each), max(each), sum(each) / len(each)
         case "neighbour_links":

@@ -67,7 +67,9 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
             return [_posted(_cost(terms, carried(_to_all(ranks, route.per_peer)), wired), wired)]
         case Pair():
             return [_cost(terms, _farthest(ranks, terms.n_beta, wired), wired)]
-        case Links() | Switch() | Servers():
+        case Links():
+            return [_cost(terms, _over_links(terms, wired), wired)]
+        case Switch() | Servers():
             raise ColltoolError(f"{type(route).__name__} does not run where messages are routed link by link")
         case _:
             assert_never(route)
@@ -144,6 +146,16 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
             case _:
                 assert_never(route.partner)
         yield terms._replace(n_alpha=1, n_beta=load), Sends(stands[src], stands[dst], np.full(len(src), load))
+
+
+def _over_links(terms: Terms, wired: WiredTiers) -> Carried:
+    """Between neighbours, as the formula counts them; α of the slowest link."""
+    wires, numbers = wired.seats[0].wires, wired.numbers[0]
+    assert wires is not None  # what is routed has them
+    alpha_s = wires.slowest_s * numbers.eta_alpha
+    per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
+    energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
+    return Carried(alpha_s, alpha_s, per_byte_s, 0, energy)
 
 
 def _farthest(ranks: int, size: float, wired: WiredTiers) -> Carried:

@@ -36,6 +36,15 @@ class DistanceClass(NamedTuple):
     cable_m: float = 0.0
 
 
+class LinkKind(NamedTuple):
+    """Links of a routed tier that are alike: from a node to so many others, bytes/s and seconds of each."""
+
+    name: str
+    others: int
+    Bps: float
+    alpha_s: float
+
+
 @dataclass(frozen=True, eq=False)
 class TierCapabilities(ABC, Generic[Of]):
     tier: Of
@@ -44,11 +53,6 @@ class TierCapabilities(ABC, Generic[Of]):
     def joined_by(self) -> JoinedBy:
         """Switches, a link per pair, or links between neighbours."""
         return joined_by(self.tier.topology)
-
-    @property
-    def port_or_link(self) -> Literal["port", "link"]:
-        """What ``bandwidth`` is one of."""
-        return "port" if self.joined_by == "switches" else "link"
 
     @property
     @abstractmethod
@@ -87,6 +91,21 @@ class TierCapabilities(ABC, Generic[Of]):
     def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
         """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
         return self.tier
+
+    @property
+    def link_kinds(self) -> tuple[LinkKind, ...]:
+        """Of a routed tier whose nodes are all alike; empty elsewhere."""
+        return ()
+
+    @property
+    def has_ports(self) -> bool:
+        """Whether an endpoint has ports at a switch, not links to other endpoints."""
+        return self.joined_by == "switches"
+
+    @property
+    def fewest_links(self) -> int:
+        """Of any endpoint, parallel ports counted once; at a corner of a mesh."""
+        return sum(1 + axis.is_ring for axis in self.axes if axis.size > 1) or self.neighbours
 
     def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
         """Of a routed tier the nodes and links that its first endpoints meet; None elsewhere."""
@@ -159,7 +178,7 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     def _injection_Bps(self) -> float:
         """Of an endpoint, bytes/s, one way, all ports."""
-        return self._rate * self.neighbours
+        return self._rate * (1 if self.has_ports else self.neighbours)
 
     @abstractmethod
     def links(self, copies: int) -> int:

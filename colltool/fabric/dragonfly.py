@@ -15,7 +15,7 @@ from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier
 
 class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
     joins = "hosts"
-    port_or_link = "port"
+    has_ports = True
     most = 0
 
     @cached_property

@@ -262,7 +262,7 @@ def _levels_of(tier: Tier, facts: TierFacts) -> list[_Counted]:
     if facts.sizing is not None:
         return _stages(tier.name, facts.sizing, facts.domains)
     if kind.joined_by != "switches":
-        return [_Counted(tier.name, tier.name, 0, links)]
+        return [_Counted(tier.name, tier.name, (facts.switches or 0) * facts.domains, links, ports if kind.has_ports else 0)]
     first, *above = kind.reached
     if facts.switches is not None:
         return [_Counted(tier.name, first.name, facts.switches * facts.domains, links, ports)]

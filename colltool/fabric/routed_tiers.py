@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -11,14 +12,18 @@ from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Slip, Slips
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import TierBase
+from colltool.fabric.tier_parts import Shape
 
 # What errors say is due in the place of each.
 _EDGE = Accepted("the ends of a link, such as [0, 1], or a mapping such as {between: [0, 1], links: 2}")
 _EDGES = Accepted("a list of links, such as [[0, 1], {between: [1, 2], links: 2}]")
 _LINKS = Accepted("a mapping such as {bandwidth: 25GB/s, alpha: 0.3us, links: 2}")
 _ROUTING = Accepted("minimal, valiant or adaptive")
+_AXES = Accepted("a list, one for each axis, such as [{bandwidth: 50GB/s}, {bandwidth: 25GB/s, links: 2, alpha: 1us}]")
+_AXIS = Accepted("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 
 MOST_EDGES, MOST_NODES = 20_000, 1024
+MOST_AXES = 5
 MOST_ROUTES = 10_000_000
 """Of a dragonfly: switches of a group times groups times the cables of one; more take too long to follow."""
 
@@ -138,3 +143,41 @@ class DragonflyPlusTier(_GroupedTier):
     @property
     def spine_count(self) -> int:
         return self.spines
+
+
+class HyperXTier(TierBase):
+    """A HyperX: along each axis of ``shape`` a link between every two nodes that differ there alone.
+
+    ``hosts``: endpoints with a port at each node, a switch; ``bandwidth`` is a port's, ``alpha`` that of two at one switch.
+    Without, the nodes are the endpoints, as in nested full meshes; both are then of a link. ``links``: of each axis, where they
+    differ. Messages take shortest paths, spread over the orders of axes.
+    """
+
+    topology: Literal["hyperx"]
+    alpha: ft.Alpha
+    shape: Shape
+    hosts: ft.Count | None = None
+    links: Annotated[tuple[Annotated[parts.AxisLinks, _AXIS], ...], Field(min_length=1, max_length=MOST_AXES), _AXES] | None = (
+        None
+    )
+
+    @property
+    def endpoints(self) -> int:
+        return prod(self.shape) * (self.hosts or 1)
+
+    @property
+    def each_axis(self) -> tuple[parts.AxisLinks, ...]:
+        return self.links or (parts.AxisLinks(),) * len(self.shape)
+
+    @model_validator(mode="after")
+    def _axes_agree(self) -> HyperXTier:
+        slips = []
+        if self.endpoints > ft.MAX_RANKS:
+            slips.append(Slip(f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}", "shorten an axis", ("shape",)))
+        if len(self.shape) > MOST_AXES:
+            slips.append(Slip(f"{len(self.shape)} axes are more than {MOST_AXES}", "fewer axes", ("shape",)))
+        if self.links is not None and len(self.links) != len(self.shape):
+            what = f"has {len(self.links)} entries, the shape has {len(self.shape)} axes"
+            slips.append(Slip(what, "give one for each axis", ("links",)))
+        parts.refuse(slips)
+        return self

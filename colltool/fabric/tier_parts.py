@@ -183,6 +183,17 @@ class GroupLinks(Part):
     links: ft.Count = 1
 
 
+class AxisLinks(Part):
+    """What joins two nodes of a HyperX along an axis: ``links`` cables in parallel; default: the tier's numbers.
+
+    ``alpha``: what passing it adds where nodes are switches; else a message's over one.
+    """
+
+    links: ft.Count = 1
+    bandwidth: ft.Bandwidth | None = None
+    alpha: ft.Alpha | None = None
+
+
 class MeasuredRange(Part):
     """The sizes and rank counts at which numbers were measured; a price outside says so."""
 

@@ -19,8 +19,8 @@ from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.dragonfly import DragonflyTopology
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
-from colltool.fabric.routed import GraphTopology
-from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier
+from colltool.fabric.routed import GraphTopology, HyperXTopology
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, oversubscription_totals
 
 
@@ -168,6 +168,8 @@ def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
             return GraphTopology(tier)
         case DragonflyTier() | DragonflyPlusTier():
             return DragonflyTopology(tier)
+        case HyperXTier():
+            return HyperXTopology(tier)
         case _:
             assert_never(tier)
 

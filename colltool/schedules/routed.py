@@ -14,7 +14,7 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from colltool.algorithms.wires import DragonflyWires, GraphWires, Wires
+from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.schedules.links import Floats, Indices, LinkClass, LinkModel, LinkUse
 
 
@@ -52,6 +52,10 @@ class Router(ABC):
     @abstractmethod
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """Seconds between nodes, on top of an endpoint's own, and the links passed."""
+
+    def ends(self, number: int) -> tuple[Indices, Indices]:
+        """Of each link of a kind the node that it leaves and the one where it ends; asked where ranks have no ports."""
+        raise NotImplementedError
 
     @abstractmethod
     def name(self, number: int, resource: int) -> str:
@@ -103,6 +107,9 @@ class GraphRouter(Router):
             np.maximum.at(took, message, so_far)
         return took, self.apart[src, dst].astype(np.int64)
 
+    def ends(self, number: int) -> tuple[Indices, Indices]:  # noqa: ARG002
+        return self.src, self.dst
+
     def name(self, number: int, resource: int) -> str:  # noqa: ARG002
         return f"{self.src[resource]} -> {self.dst[resource]}"
 
@@ -129,11 +136,62 @@ def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
         apart[new] = hops
 
 
+class HyperXRouter(Router):
+    """Shortest paths, axis after axis; a message is spread over the orders that start at each axis and go round.
+
+    Links of an axis: from a node to each place on it, its own left free.
+    """
+
+    def __init__(self, wires: HyperXWires) -> None:
+        self.hosts, self.shape = max(1, wires.hosts), np.array(wires.shape)
+        self.strides = np.concatenate([[1], np.cumprod(self.shape)])[:-1]
+        self.alpha_s = wires.alpha_s
+        self.node = np.arange(self.shape.prod())
+        self.wires = []
+        for axis, (size, rate) in enumerate(zip(wires.shape, wires.Bps, strict=True)):
+            own = self._place(self.node, axis)[:, None] == np.arange(size)
+            self.wires.append(Wire(f"axis {axis + 1}", np.where(own, 0.0, rate).ravel()))
+
+    def _place(self, node: Indices, axis: int) -> Indices:
+        place: Indices = node // self.strides[axis] % self.shape[axis]
+        return place
+
+    def node_of(self, endpoints: Indices) -> Indices:
+        return endpoints // self.hosts
+
+    def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+        axes = len(self.shape)
+        for first in range(axes):
+            here = src
+            for axis in ((first + step) % axes for step in range(axes)):
+                to = self._place(dst, axis)
+                moving = np.flatnonzero(self._place(here, axis) != to)
+                yield LinkUse(axis, here[moving] * self.shape[axis] + to[moving], moving, np.full(len(moving), 1 / axes))
+                here = here + (to - self._place(here, axis)) * self.strides[axis]
+
+    def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
+        took, links = np.zeros(len(src)), np.zeros(len(src), dtype=np.int64)
+        for axis, alpha_s in enumerate(self.alpha_s):
+            moves = self._place(src, axis) != self._place(dst, axis)
+            took, links = took + moves * alpha_s, links + moves
+        return took, links
+
+    def ends(self, number: int) -> tuple[Indices, Indices]:
+        node, place = np.divmod(np.arange(len(self.wires[number].Bps)), self.shape[number])
+        return node, node + (place - self._place(node, number)) * self.strides[number]
+
+    def name(self, number: int, resource: int) -> str:
+        a, b = (ends[resource] for ends in self.ends(number))
+        return f"axis {number + 1} {a} -> {b}"
+
+
 @lru_cache(maxsize=16)
 def router_of(wires: Wires) -> Router:
     match wires:
         case GraphWires():
             return GraphRouter(wires)
+        case HyperXWires():
+            return HyperXRouter(wires)
         case DragonflyWires():
             from colltool.schedules.dragonfly import DragonflyRouter  # which builds on this module
 
@@ -152,7 +210,7 @@ class RoutedLinks(LinkModel):
     def __init__(self, wires: Wires, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "",
                  capacity_Bps: float = 1.0, *, alpha_s: float = 0.0, stride: int = 1, alone: bool = False) -> None:  # fmt: skip
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
-        self.wired, self.router, self.stride = wires, router_of(wires), stride
+        self.router, self.stride = router_of(wires), stride
         self.alpha_s = alpha_s if wires.has_ports else 0.0  # without ports the links have it all
         self.slower = [  # a link of less bandwidth counts for more of the fastest
             np.divide(wire.Bps.max(initial=0.0), wire.Bps, out=np.zeros_like(wire.Bps), where=wire.Bps > 0)
@@ -198,12 +256,11 @@ class RoutedLinks(LinkModel):
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
         if self.ports:
             return np.maximum(loads[0], loads[1])
-        (links,) = loads
         busiest = np.zeros(self.ranks)
-        assert isinstance(self.wired, GraphWires)  # all others have ports
-        for edge, load in zip(self.wired.edges, links, strict=True):
-            for end in (end for end in edge[:2] if end < self.ranks):
-                busiest[end] = max(busiest[end], load)
+        for number, load in enumerate(loads):
+            for ends in self.router.ends(number):
+                ours = ends < self.ranks
+                np.maximum.at(busiest, ends[ours], load[ours])
         return busiest
 
     def hops(self, src: Indices, dst: Indices) -> Indices:

@@ -125,10 +125,8 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
     return timed_links.seconds(program, size)
 
 
-def formula(row: Algorithm, group: Group, costed: CostModel, segments: int) -> Counts:
-    """By the registered formula, a pipelined one at P segments; where messages are routed, by what they cost on the links."""
-    if group.wires is not None:
-        return _counts(costed, segments)
+def formula(row: Algorithm, group: Group, segments: int) -> Counts:
+    """By the registered formula, a pipelined one at P segments."""
     schedule = row.schedule(group)
     if all(terms.fill is None for terms in schedule):
         return Counts(*totals(schedule))
@@ -136,8 +134,8 @@ def formula(row: Algorithm, group: Group, costed: CostModel, segments: int) -> C
     return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
 
 
-def _counts(costed: CostModel, segments: int, tier: str = "") -> Counts:
-    """Of all parts, or those of a tier."""
+def costed_counts(costed: CostModel, segments: int, tier: str = "") -> Counts:
+    """Of all parts, or those of a tier: the formula's, or, where messages are routed, what its pattern costs on the links."""
     n_alpha = n_beta = 0.0
     for part in (part for part in costed.parts if tier in ("", part.cost.tier)):
         own = _cut(part.pipeline, segments) if part.pipeline else part.cost
@@ -165,7 +163,7 @@ def composed(
 
     outcome, counts = run(program, carry), []
     for span, one in zip(placed.spans, network.networks, strict=True):
-        counts.append((_counts(costed, segments, span.tier.name), Counts(float(one.hops), one.peak)))
+        counts.append((costed_counts(costed, segments, span.tier.name), Counts(float(one.hops), one.peak)))
     return outcome, counts, timed_links.seconds(program, size)
 
 

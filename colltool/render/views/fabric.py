@@ -54,9 +54,10 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
         indent, kind = "   " * depth, capabilities_of(tier)
         alpha = "" if kind.levels else f"{alpha_text(kind.classes[0])}, "
         rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
+        per = "port" if kind.has_ports else "link"
         beside = f", post {format_time(tier.post)}" if tier.post else ""
         beside += f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
-        numbers = f"{alpha}BW {rate} per {kind.port_or_link}, eta {tier.eta.alpha:g}/{tier.eta.beta:g}{beside}"
+        numbers = f"{alpha}BW {rate} per {per}, eta {tier.eta.alpha:g}/{tier.eta.beta:g}{beside}"
         tree.append(f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {numbers}")
         tree += [f"{indent}|    {line}" for line in part_lines(tier, derived, outermost_first=True)]
         for primitive, names in (tier.algorithms or {}).items():
