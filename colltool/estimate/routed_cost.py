@@ -64,7 +64,7 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
         case Peers():
             return [_cost(terms, _scaled(_to_each(wired), terms.n_beta / terms.n_alpha), wired)]
         case AllPeers():
-            return [_posted(_cost(terms, carried(_to_all(ranks, route.per_peer)), wired), wired)]
+            return [_posted(_cost(terms, _scaled(_to_all(wired), route.per_peer), wired), wired)]
         case Pair():
             return [_cost(terms, _farthest(ranks, terms.n_beta, wired), wired)]
         case Links():
@@ -94,9 +94,11 @@ def _first(sent: Sends, count: int) -> Sends:
     return Sends(sent.src[:count], sent.dst[:count], sent.size[:count])
 
 
-def _to_all(ranks: int, size: float) -> Sends:
-    src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
-    return Sends(src, dst, np.full(len(src), size))
+@lru_cache(maxsize=4)
+def _to_all(wired: WiredTiers) -> Carried:
+    """A byte to every peer, all at once."""
+    src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
+    return _carried(wired, Sends(src, dst, np.ones(len(src))))
 
 
 def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> Sends:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, assert_never
 
 import numpy as np
@@ -66,46 +66,68 @@ class GraphRouter(Router):
     """Shortest paths in links, spread over all next hops that lie on one, by their bandwidth."""
 
     def __init__(self, wires: GraphWires) -> None:
-        self.nodes, self.edges = wires.nodes, wires.edges
-        ends = np.array([edge[:2] for edge in wires.edges], dtype=np.int64).reshape(-1, 2)
+        self.nodes, edges = wires.nodes, sorted(wires.edges)
+        ends = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2)
         self.src, self.dst = ends[:, 0], ends[:, 1]
-        self.Bps = np.array([edge.Bps for edge in wires.edges])
-        self.alpha_s = np.array([edge.alpha_s for edge in wires.edges])
+        self.Bps = np.array([edge.Bps for edge in edges])
+        self.alpha_s = np.array([edge.alpha_s for edge in edges])
         self.wires = [Wire("links", self.Bps)]
         self.apart = _distances(self.nodes, self.src, self.dst)
+        self.first = np.searchsorted(self.src, np.arange(self.nodes + 1))  # of each node's links
 
     def node_of(self, endpoints: Indices) -> Indices:
         return endpoints
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        for link, message, share, _ in self._hops(src, dst):
-            yield LinkUse(0, link, message, share)
-
-    def _hops(self, src: Indices, dst: Indices) -> Iterator[tuple[Indices, Indices, Floats, Indices]]:
-        """Hop by hop: link, message, share, and where that leads."""
         message = np.flatnonzero(src != dst)
         here, share = src[message], np.ones(len(message))
         while len(message):
-            pair, link = np.nonzero(self.src == here[:, None])
+            count = self.first[here + 1] - self.first[here]
+            pair = np.repeat(np.arange(len(message)), count)
+            link = np.arange(len(pair)) + np.repeat(self.first[here] - np.cumsum(count) + count, count)
             to = dst[message[pair]]
             on = self.apart[self.dst[link], to] < self.apart[here[pair], to]
             pair, link = pair[on], link[on]
             weight = self.Bps[link]
             part = share[pair] * weight / np.bincount(pair, weight, len(message))[pair]
-            yield link, message[pair], part, self.dst[link]
+            yield LinkUse(0, link, message[pair], part)
             message, here, share = _merged(message[pair], self.dst[link], part, self.nodes)
             left = here != dst[message]
             message, here, share = message[left], here[left], share[left]
 
+    def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
+        """Of many messages all that a node has for one destination at once."""
+        if len(src) <= self.nodes:
+            return super().loads(src, dst, size)
+        due, load = np.zeros((self.nodes, self.nodes)), np.zeros(len(self.Bps))
+        np.add.at(due, (src, dst), size)
+        for link, to, share in self._levels:
+            sent = due[self.src[link], to] * share
+            load += np.bincount(link, sent, len(load))
+            np.add.at(due, (self.dst[link], to), sent)
+        return [load]
+
+    @cached_property
+    def _levels(self) -> list[tuple[Indices, Indices, Floats]]:
+        """Links and destinations with the share of a node's bytes that takes that link, the farthest nodes first."""
+        closer = self.apart[self.dst] < self.apart[self.src]  # shape (links, destinations)
+        weight = np.zeros((self.nodes, self.nodes))
+        link, to = np.nonzero(closer)
+        np.add.at(weight, (self.src[link], to), self.Bps[link])
+        share, far = self.Bps[link] / weight[self.src[link], to], self.apart[self.src[link], to]
+        levels = ((link[at], to[at], share[at]) for at in (far == hops for hops in range(int(far.max(initial=0)), 0, -1)))
+        return list(levels)
+
+    @cached_property
+    def _longest_s(self) -> Floats:
+        """Seconds from each node to each destination by the slowest of the ways that are taken."""
+        took = np.zeros((self.nodes, self.nodes))
+        for link, to, _ in reversed(self._levels):
+            np.maximum.at(took, (self.src[link], to), self.alpha_s[link] + took[self.dst[link], to])
+        return took
+
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
-        """The slowest of the ways that are taken."""
-        longest = np.zeros((len(src), self.nodes))
-        took = np.zeros(len(src))
-        for link, message, _, there in self._hops(src, dst):
-            so_far = longest[message, self.src[link]] + self.alpha_s[link]
-            np.maximum.at(longest, (message, there), so_far)
-            np.maximum.at(took, message, so_far)
-        return took, self.apart[src, dst].astype(np.int64)
+        return self._longest_s[src, dst], self.apart[src, dst].astype(np.int64)
 
     def ends(self, number: int) -> tuple[Indices, Indices]:  # noqa: ARG002
         return self.src, self.dst
@@ -226,14 +248,13 @@ class RoutedLinks(LinkModel):
             self.classes.append(LinkClass(tier, wire.name, exists, fastest, endpoint=not self.ports))
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
-        """Behind ports all that a step sends over a network at once."""
-        if not self.ports:
-            return super().loads(src, dst, size)
+        """All that a step sends over a network at once."""
         found: list[Floats] = []
-        for ranks in (src, dst):
+        for ranks in (src, dst)[: self.ports]:
             found.append(np.bincount(ranks[ranks < self.ranks], size[ranks < self.ranks], self.ranks).astype(np.float64))
-        a, b = (np.add.outer(self.offsets, self.split(ranks)[0] * self.stride) for ranks in (src, dst))
-        network, sums = src // (self.inside * self.endpoints), []
+        (a, copy), (b, _) = self.split(src), self.split(dst)
+        a, b = (np.add.outer(self.offsets, ends * self.stride) for ends in (a, b))
+        network, sums = src // (self.inside * self.endpoints) if self.ports else copy, []
         for number in range(self.networks):
             some = network == number
             start, end = (self.router.node_of(ends[:, some].ravel()) for ends in (a, b))
