@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
+from colltool.algorithms.twisted import diameter_of
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
@@ -173,7 +174,7 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     group = Group(
         ranks=placed.ranks,
         topology="lattice_tiers" if any(capabilities_of(tier).axes for tier, _ in tiers) else "tiers",
-        hops=max(1, sum(axis.diameter for axis in axes)),
+        hops=max(1, diameter_of(axes)),
         tree_beta=readings.tree_beta,
         posts_cost=all(tier.post is not None for tier, _ in tiers),
         one_port=readings.ports == "one",

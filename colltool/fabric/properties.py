@@ -161,7 +161,7 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
     places = {0: 1}  # endpoints by their neighbours on the axes so far
     for axis in kind.axes:
         inside, ends = max(axis.size - 2, 0), min(axis.size, 2)
-        on_axis = {2: axis.size} if axis.is_ring else {2: inside, 1: ends} if axis.size > 1 else {0: 1}
+        on_axis = {2: axis.size} if axis.closed else {2: inside, 1: ends} if axis.size > 1 else {0: 1}
         found: dict[int, int] = {}
         for (met, many), (more, here) in product(places.items(), on_axis.items()):
             found[met + more] = found.get(met + more, 0) + many * here

@@ -61,7 +61,7 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
     known = partial(Failure, tier=tier.name, level=kind.reached[0].name)
     if kind.joined_by != "switches":
         # at a corner of a mesh there are the fewest
-        links = ports * (sum(1 + axis.is_ring for axis in kind.axes if axis.size > 1) or kind.neighbours)
+        links = ports * (sum(1 + axis.closed for axis in kind.axes if axis.size > 1) or kind.neighbours)
         cut_off = 0 if links > 1 else facts.planes * (2 if facts.endpoints == 2 else 1)
         count, ranks = facts.links * facts.domains, 2 * facts.planes
         yield known(part="link", count=count, nics=0, endpoints=2, ranks=ranks, share=1 / links, cut_off=cut_off)

@@ -15,6 +15,7 @@ from math import ceil, prod
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, assert_never
 
 from colltool.algorithms.group import Axis, JoinedBy, joined_by
+from colltool.algorithms.twisted import diameter_of, links_across, twisted_axes
 from colltool.base.arrays import largest
 from colltool.base.formatting import Shape, shape_text
 from colltool.definitions.field_types import MAX_RANKS
@@ -63,6 +64,11 @@ class TierCapabilities(ABC, Generic[Of]):
         return shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
 
     @property
+    def spoken(self) -> str:
+        """Its topology, as the file says it or ``twisted torus``."""
+        return self.tier.topology
+
+    @property
     def most(self) -> int:
         """The largest ``size`` the file accepts, all else equal; 0 where the tier has no ``size``."""
         return MAX_RANKS
@@ -77,6 +83,8 @@ class TierCapabilities(ABC, Generic[Of]):
 
         With a stride, every stride-th endpoint: inner axes, of one place each, make up the stride.
         """
+        if endpoints == self.tier.endpoints:
+            return self.axes
         axes, left, inner = [], endpoints, stride
         for axis in self.axes:
             taken = 1 if inner > 1 else min(axis.size, left)
@@ -223,6 +231,10 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
     most = 0
 
     @property
+    def spoken(self) -> str:
+        return "twisted torus" if self.tier.twist else self.tier.topology
+
+    @property
     def axes(self) -> tuple[Axis, ...]:
         return _axes_of(self.tier)
 
@@ -231,24 +243,27 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
 
     @property
     def neighbours(self) -> int:
-        """Σ min(d_i - 1, 2): none for d = 1, one for d = 2 (direct and wraparound are the same link), two from d = 3."""
-        return sum(min(d - 1, 2) for d in self.tier.shape)
+        """Σ min(d_i - 1, 2): none for d = 1, one for d = 2 (direct and wraparound are the same link), two from d = 3.
+
+        Two with a twist, which leads elsewhere.
+        """
+        return sum(2 if axis.closed else min(axis.size - 1, 2) for axis in self.axes)
 
     @property
     def diameter_links(self) -> int:
         """Torus Σ floor(d_i/2), mesh Σ (d_i - 1)."""
-        return sum(map(_across, self.axes))
+        return diameter_of(self.axes)
 
     @property
     def bisection_Bps(self) -> float:
-        """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else of 1."""
-        cuts = (prod(self.tier.shape) // axis.size * (2 if axis.is_ring else 1) for axis in self.axes if axis.size > 1)
+        """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else of 1; and twists along it."""
+        cuts = (links_across(self.axes, number) for number, axis in enumerate(self.axes) if axis.size > 1)
         return self._rate * min(cuts, default=0)
 
     def links(self, copies: int) -> int:
-        """Per line of an axis d - 1, plus the wraparound on a ring."""
+        """Per line of an axis d - 1, plus the wraparound on a ring or with a twist."""
         lines = ((prod(self.tier.shape) // axis.size, axis) for axis in self.axes)
-        return copies * sum(count * (axis.size if axis.is_ring else axis.size - 1) for count, axis in lines)
+        return copies * sum(count * (axis.size if axis.closed else axis.size - 1) for count, axis in lines)
 
 
 class ClosTopology(TierCapabilities[ClosTier]):
@@ -327,8 +342,8 @@ def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
     """The slice that a group of this many endpoints takes: of all boxes of whole lines the one with the largest bisection.
 
     Then the least diameter; None where none fits. Where the file lists what its maker rents out (``slices``, ``cube``), the best
-    of those: a box of whole cubes is joined by optical switches, so it need not lie inside the lattice and has wraparound. Any
-    other box wraps along the axes that it takes whole.
+    of those: a box of whole cubes is joined by optical switches, so it need not lie inside the lattice and has wraparound, also
+    twisted where the lattice is and the box can be. Any other box wraps along the axes that it takes whole.
     """
     rented = [axes for one in tier.slices or () if prod(one) == endpoints and (axes := _slice_axes(tier, one))]
     if tier.cube is not None and endpoints <= tier.endpoints and endpoints % tier.cube ** len(tier.shape) == 0:
@@ -346,7 +361,11 @@ def _cut(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
     if shape == tier.shape:
         return tier
     axes = _slice_axes(tier, shape)
-    return tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes)}) if axes else None
+    if not axes:
+        return None
+    if tier.twist and _of_cubes(tier, shape) and twisted_axes(shape):
+        return tier.model_copy(update={"shape": shape})
+    return tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes), "twist": False})
 
 
 def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
@@ -365,6 +384,8 @@ def _axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
     A torus built of cubes is closed only where every axis is whole cubes. Source: MaxText's table of slices,
     ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound.
     """
+    if tier.twist:
+        return twisted_axes(tier.shape) or ()  # the file was refused where none is defined
     if tier.wrap is not None:
         return tuple(map(Axis, tier.shape, tier.wrap))
     return tuple(Axis(size, tier.closes and (tier.cube is None or _of_cubes(tier, tier.shape))) for size in tier.shape)

@@ -74,7 +74,7 @@ def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
 
 def kind_text(diagram: TierDiagram) -> str:
     """Such as ``Clos of 32 nvlink domains``."""
-    topology = diagram.tier.topology
+    topology = diagram.kind.spoken
     spoken = "Clos" if topology == "clos" else topology.replace("_", " ")
     return f"{spoken} of {diagram.kind.extent.replace('x', ' x ')} {endpoint_text(diagram, diagram.facts.endpoints)}"
 
