@@ -14,9 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from colltool.algorithms.libraries import LibraryName
-from colltool.algorithms.twisted import TWISTED_SHAPES, twisted_axes
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
@@ -183,26 +181,12 @@ class LatticeTier(TierBase):
         elif any(wrap) and not self.closes:
             slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
         if self.twist and not slips:
-            slips += self._untwistable()
+            slips += parts.twist_slips(self.shape, self.wrap, self.cube, torus=self.closes)
         for index, one in enumerate(self.slices or ()):
             if len(one) != axes:
                 slips.append(Slip(f"has {len(one)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
         parts.refuse(slips)
         return self
-
-    def _untwistable(self) -> list[Slip]:
-        """Why this lattice cannot be twisted."""
-        if not self.closes:
-            return [Slip("a mesh has no wraparound to twist", "write topology: torus, or leave out twist", ("twist",))]
-        if self.wrap is not None:
-            return [Slip("a twisted torus is closed along every axis", "leave it out, or twist", ("wrap",))]
-        if twisted_axes(self.shape) is None:
-            what, fix = f"no twist is defined for {shape_text(self.shape)}", f"{TWISTED_SHAPES}, or leave out twist"
-            return [Slip(what, fix, ("twist",))]
-        if self.cube is not None and any(size % self.cube for size in self.shape):
-            what = f"{shape_text(self.shape)} is not whole cubes of {self.cube}, which alone have wraparound"
-            return [Slip(what, "whole cubes along every axis, or leave out twist", ("twist",))]
-        return []
 
     @property
     def endpoints(self) -> int:

@@ -5,7 +5,6 @@ from itertools import chain
 import numpy as np
 
 from colltool.algorithms.group import Group
-from colltool.algorithms.twisted import is_twisted
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules.gather_scatter import gather_on_ring, rings
 from colltool.schedules.program import (
@@ -146,7 +145,7 @@ def _send(primitive: Primitive, group: Group, _segments: int) -> Program:
     for axis in group.axes:
         far += stride * (axis.size // 2 if axis.wrap else axis.size - 1)
         stride *= axis.size
-    far = farthest_rank(group.axes) if is_twisted(group.axes) else far if group.axes else group.ranks - 1
+    far = farthest_rank(group.axes) if any(axis.twist for axis in group.axes) else far if group.axes else group.ranks - 1
     return equal_chunks(primitive, group.ranks, 1, iter([(step(0, far, 0),)]))._replace(target=np.array([far]))
 
 
