@@ -116,7 +116,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
         fat_tree=fat_tree_for(copies * tier.endpoints) if sizing is None and len(kind.reached) > 1 else None,
-        notes=(*in_planes, *_rim_notes(kind), *(sizing.notes if sizing else ()), *misfits),
+        notes=(*in_planes, *_rim_notes(kind), *_cube_notes(kind), *(sizing.notes if sizing else ()), *misfits),
         levels=levels,
         misfits=misfits,
     )
@@ -168,6 +168,16 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
         places = found
     counts = [f"{count} with {met}" for met, count in sorted(places.items(), reverse=True) if count]
     return (f"neighbours: {', '.join(counts)}",) if len(counts) > 1 else ()
+
+
+def _cube_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
+    """What may stand in for a failed cube. Source: Zu et al., "Resiliency at Scale: Managing Google's TPUv4", NSDI 2024."""
+    tier, cube = kind.tier, kind.cube
+    if not cube:
+        return ()
+    spare = ((tier.max_size or tier.endpoints) - tier.endpoints) // cube
+    room = f"max_size has room for {spare} more" if spare else "max_size has no room for any other"
+    return (f"{tier.endpoints // cube} cubes of {cube}: optical switches can put another in the place of a failed one; {room}",)
 
 
 HOURS_A_YEAR = 8766.0  # with leap years

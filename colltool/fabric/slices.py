@@ -43,13 +43,13 @@ def cut_slice(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
     axes = _slice_axes(tier, shape)
     if not axes:
         return None
-    if tier.twist and _of_cubes(tier, shape) and twisted_axes(shape):
+    if tier.twist and of_cubes(tier, shape) and twisted_axes(shape):
         return tier.model_copy(update={"shape": shape})
     return tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes), "twist": False})
 
 
 def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
-    if _of_cubes(tier, shape):
+    if of_cubes(tier, shape):
         return tuple(Axis(size, tier.closes) for size in shape) if prod(shape) <= tier.endpoints else None
     if any(size > most for size, most in zip(shape, tier.shape, strict=True)):
         return None
@@ -68,10 +68,10 @@ def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
         return twisted_axes(tier.shape) or ()  # the file was refused where none is defined
     if tier.wrap is not None:
         return tuple(map(Axis, tier.shape, tier.wrap))
-    return tuple(Axis(size, tier.closes and (tier.cube is None or _of_cubes(tier, tier.shape))) for size in tier.shape)
+    return tuple(Axis(size, tier.closes and (tier.cube is None or of_cubes(tier, tier.shape))) for size in tier.shape)
 
 
-def _of_cubes(tier: LatticeTier, shape: Shape) -> bool:
+def of_cubes(tier: LatticeTier, shape: Shape) -> bool:
     return tier.cube is not None and all(size % tier.cube == 0 for size in shape)
 
 

@@ -19,7 +19,7 @@ from colltool.base.arrays import largest
 from colltool.base.formatting import Shape, shape_text
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
-from colltool.fabric.slices import axes_of, best_slice, cut_slice
+from colltool.fabric.slices import axes_of, best_slice, cut_slice, of_cubes
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, oversubscription_totals
 
 Of = TypeVar("Of", bound=Tier, covariant=True)
@@ -134,6 +134,11 @@ class TierCapabilities(ABC, Generic[Of]):
         return {"alpha": alpha_s}
 
     @property
+    def cube(self) -> int:
+        """Endpoints of a block that optical switches can put in the place of another; 0 where none do."""
+        return 0
+
+    @property
     def neighbours(self) -> int:
         """Endpoints or switches an endpoint has a link to; parallel ports count once, the rim of a mesh is ignored."""
         return 1
@@ -240,6 +245,10 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> LatticeTier | None:
         return best_slice(self.tier, endpoints) if shape is None else cut_slice(self.tier, shape)
+
+    @property
+    def cube(self) -> int:
+        return self.tier.cube ** len(self.tier.shape) if self.tier.cube and of_cubes(self.tier, self.tier.shape) else 0
 
     @property
     def neighbours(self) -> int:
