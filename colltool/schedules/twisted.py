@@ -79,6 +79,15 @@ class TwistedLinks(LatticeLinks):
         return ranks_at([there // stride % size - here // stride % size for stride, size in steps], self.axes)
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+        none = np.zeros(0, dtype=np.int64)
+        found = [[LinkUse(number, none, none, np.zeros(0))] for number in range(len(self.classes))]
+        for use in self._hop_by_hop(src, dst):
+            found[use.number].append(use)
+        for number, several in enumerate(found):
+            _, resources, messages, shares = zip(*several, strict=True)
+            yield LinkUse(number, np.concatenate(resources), np.concatenate(messages), np.concatenate(shares))
+
+    def _hop_by_hop(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """All messages a link further at a time, way by way."""
         (here, copy), ways, apart = self.split(src), _ways(self.axes), self._apart(src, dst)
         for number, way in enumerate(ways.links):
@@ -94,7 +103,7 @@ class TwistedLinks(LatticeLinks):
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         loads = [np.zeros(self.ranks) for _ in self.classes]
-        for use in self.uses(src, dst):
+        for use in self._hop_by_hop(src, dst):  # never holds all hops of an all-to-all
             loads[use.number] += np.bincount(use.resource, size[use.message] * use.share, self.ranks)
         return loads
 

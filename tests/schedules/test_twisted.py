@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from lp import lattice
 
+import colltool
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import algorithms, find
 from colltool.algorithms.twisted import twisted_axes
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS
 from colltool.schedules.links import LatticeLinks, links_of
 from colltool.schedules.twisted import TwistedLinks
-from colltool.verification.executed import flat, formula, judge
+from colltool.verification.executed import flat, flat_trace, formula, judge
 
 IN_LOCK_STEP = 8 / 7  # k x 2k x 2k: an open line fills its middle links late, a ring of another part in the same phase does not
 
@@ -83,7 +84,24 @@ def test_its_links_are_the_cables(shape: tuple[int, ...]) -> None:
 def test_links_have_names_and_copies() -> None:
     """Two ranks behind each endpoint have links of their own."""
     links = TwistedLinks(group_of(2, 4).axes, ranks=16, inside=2, tier="ici")
-    (use,) = (one for one in links.uses(np.array([3]), np.array([9])) if len(one.message))
+    every = list(links.uses(np.array([3]), np.array([9])))
+    assert [one.number for one in every] == [0, 1, 2, 3], "one of each class"
+    (use,) = (one for one in every if len(one.message))
     assert links.name(0, 8 + 1) == "ici 1 (1, 0) -> (0, 2)"
     assert links.name(2, 6) == "ici 0 (0, 3) -> (0, 0)"
     assert (use.number, use.resource.tolist(), use.share.tolist()) == (0, [8 + 1], [1.0])
+
+
+def test_an_all_to_all_is_traced_as_one_step() -> None:
+    """Its ways tie in three and more: hops in between are not numbered as chunks."""
+    group = group_of(2, 4)
+    trace = flat_trace(find(A2A, "shortest-path"), group, 1)
+    assert [len(one.messages) for one in trace.steps] == [56]
+
+
+def test_a_layout_loads_what_the_price_says() -> None:
+    whole = colltool.contention("tpu-v4-twisted", {"kind": "block"}, primitive="a2a", algorithm="shortest-path", per_link=True)
+    assert len(whole.links) == 128 * 6
+    assert {round(one.load, 9) for one in whole.links} == {
+        round(find(A2A, "shortest-path").schedule(group_of(4, 4, 8))[0].n_beta, 9)
+    }
