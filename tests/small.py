@@ -9,8 +9,9 @@ import yaml
 from colltool.base.errors import ManyErrors
 from colltool.definitions.source import Source, scan
 from colltool.fabric.load import read_fabric
-from colltool.fabric.model import Fabric, TierBase
+from colltool.fabric.model import Fabric
 from colltool.fabric.model import Tier as AnyTier
+from colltool.fabric.tier_base import TierBase
 from colltool.sizing.size_clos import ClosPlan, clos_plan
 
 Tier = dict[str, Any]
@@ -53,6 +54,17 @@ def torus(*shape: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Ti
 
 def mesh(*shape: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
     return torus(*shape, alpha=alpha, bw=bw, **more) | {"topology": "mesh"}
+
+
+def graph(*edges: Any, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    """Links as ``(0, 1)`` or as mappings."""
+    links = [list(edge) if isinstance(edge, tuple) else edge for edge in edges]
+    return {"topology": "graph", "alpha": us(alpha), "bandwidth": gb(bw), "edges": links, **more}
+
+
+def hyperx(*shape: int, hosts: int = 0, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    given = {"topology": "hyperx", "shape": list(shape), "alpha": us(alpha), "bandwidth": gb(bw), **more}
+    return given | ({"hosts": hosts} if hosts else {})
 
 
 def clos(size: int, *levels: LevelSpec, alpha: float | None = None, bw: float = 50.0, **more: Any) -> Tier:

@@ -145,6 +145,7 @@ ON_ARRAYS = {
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.traces.activity",
+    "colltool.estimate.routed_cost",
 }
 
 

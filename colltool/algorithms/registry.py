@@ -22,6 +22,10 @@ CHAN = (
     'Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience", CCPE 19(13), 2007, '
     "1749-1783, doi:10.1002/cpe.1206"
 )
+FORESTCOLL = (
+    'Zhao, Maleki, Yang, Pourreza, Krishnamurthy, "ForestColl: Throughput-optimal collective communications on heterogeneous '
+    'network fabrics", 2024, arXiv:2402.06787'
+)
 HAN = 'Luo et al., "HAN: a hierarchical autotuned collective communication framework", CLUSTER 2020, 23-34'
 HOCKNEY = (
     'Hockney, "The communication challenge for MPP: Intel Paragon and Meiko CS-2", Parallel Computing 20(3), 1994, 389-398, '
@@ -71,6 +75,7 @@ TWO_TREES = (
     'Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35(12), '
     "2009, 581-594, doi:10.1016/j.parco.2009.09.001"
 )
+UB_MESH = 'Liao et al., "UB-Mesh: a hierarchically localized nD-FullMesh datacenter network architecture", 2025, arXiv:2503.20377'
 
 # reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware
 Status = Literal["shipped", "reference", "idealised", "hypothetical"]

@@ -149,6 +149,9 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
             return [_dimension("Switch", span.endpoints, _one_class(span, readings))]
         case "pair_links":
             return [_dimension("FullyConnected", span.endpoints, _one_class(span, readings))]
+        case "routes":
+            what = f"'{span.tier.name}' is routed link by link, which ASTRA-sim's dimensions cannot express"
+            raise ColltoolError(what, argument="fabric", fix="take a group inside the tiers below it, or a star of its bandwidth")
         case "tiers":
             raise AssertionError("a tier alone is not several")
         case _:
@@ -157,7 +160,7 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
 
 def _one_class(span: Span, readings: Readings) -> PathClass:
     name = span.tier.name
-    used = tier_paths(span.tier, span.endpoints, readings, occupancy=span.occupancy).used
+    used = tier_paths(span.seat, readings).used
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
         what, setting = f"'{name}' is oversubscribed {thinned:g}:1 within the group", "oversubscription=1"
@@ -182,7 +185,7 @@ def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
     if any(axis.size > 2 and not axis.wrap for axis in axes):  # two ranks are a ring with and without
         what = f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and ASTRA-sim has only rings"
         raise ColltoolError(what, argument="fabric", fix="take whole axes of a torus, or a slice that has wraparound")
-    (level,) = tier_paths(tier, span.endpoints, readings, occupancy=span.occupancy).used
+    (level,) = tier_paths(span.seat, readings).used
     return [_dimension("Ring", axis.size, level) for axis in axes]
 
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.library import PARTS, PartPrice, Prices
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import TierCapabilities, capabilities_of
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
 from colltool.sizing.wiring import Grouping, max_down
 
@@ -270,7 +271,7 @@ def _levels_of(tier: Tier, facts: TierFacts) -> list[_Counted]:
     if facts.sizing is not None:
         return _stages(tier.name, facts.sizing, facts.domains)
     if kind.joined_by != "switches":
-        return [_Counted(tier.name, tier.name, 0, links)]
+        return [_Counted(tier.name, tier.name, (facts.switches or 0) * facts.domains, links, ports if kind.has_ports else 0)]
     first, *above = kind.reached
     if facts.switches is not None:
         return [_Counted(tier.name, first.name, facts.switches * facts.domains, links, ports)]

@@ -60,9 +60,8 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
             yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=ranks, cut_off=cut_off)
         return
     known = partial(Failure, tier=tier.name, level=kind.reached[0].name)
-    if kind.joined_by != "switches":
-        # at a corner of a mesh there are the fewest
-        links = ports * (sum(1 + axis.closed for axis in kind.axes if axis.size > 1) or kind.neighbours)
+    if not kind.has_ports:
+        links = ports * kind.fewest_links
         cut_off = 0 if links > 1 else facts.planes * (2 if facts.endpoints == 2 else 1)
         count, ranks = facts.links * facts.domains, 2 * facts.planes
         yield known(part="link", count=count, nics=0, endpoints=2, ranks=ranks, share=1 / links, cut_off=cut_off)
@@ -125,7 +124,7 @@ class Usual(NamedTuple):
 
 
 # One way, one link or port.
-INSIDE_BPS = Usual(8e9, 4e12, "links inside a node or rack run from PCIe's 16 GB/s to the 1.8 TB/s of NVLink 6")
+INSIDE_BPS = Usual(8e9, 6e12, "links inside a node or rack run from PCIe's 16 GB/s to the 5.2 TB/s announced of NVLink 7")
 NETWORK_BPS = Usual(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
 ALPHA_S = Usual(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
 SWITCH_ALPHA_S = Usual(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")

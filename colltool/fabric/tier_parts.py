@@ -156,6 +156,35 @@ class Level(Part):
     cable: ft.Cable | None = None
 
 
+Node = Annotated[
+    int | ft.Name,
+    Field(union_mode="left_to_right"),
+    Accepted("a rank, such as 0, or the name of a switch, such as s1"),
+]
+
+_BETWEEN = Accepted("the two ends, such as [0, 1] or [0, s1]")
+
+
+class GraphLink(Part):
+    """A cable of a graph: ``between`` two ranks or switches, ``links`` of them in parallel; default: the tier's numbers."""
+
+    between: Annotated[tuple[Node, Node], _BETWEEN]
+    links: ft.Count = 1
+    bandwidth: ft.Bandwidth | None = None
+    alpha: ft.Alpha | None = None
+
+
+class AxisLinks(Part):
+    """What joins two nodes of a HyperX along an axis: ``links`` cables in parallel; default: the tier's numbers.
+
+    ``alpha``: what passing it adds where nodes are switches; else a message's over one.
+    """
+
+    links: ft.Count = 1
+    bandwidth: ft.Bandwidth | None = None
+    alpha: ft.Alpha | None = None
+
+
 class MeasuredRange(Part):
     """The sizes and rank counts at which numbers were measured; a price outside says so."""
 

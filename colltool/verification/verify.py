@@ -154,9 +154,10 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
 
 def _flat(row: Algorithm, run: _GroupRun) -> Verified:
     group, segments = run.group, run.segments
-    done, wanted = executed.flat(row, group, segments), executed.formula(row, group, segments)
-    judged = executed.judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
     costed = cost_flat(row, group, run.reach, run.readings)
+    done = executed.flat(row, group, segments)
+    wanted = executed.costed_counts(costed, segments) if group.wires else executed.formula(row, group, segments)
+    judged = executed.judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
     took = executed.seconds(row, group, run.placed, costed, done, size=run.size, segments=segments)
     trace = executed.flat_trace(row, group, segments, run.vectors) if run.trace else None
     first = f"{segments} segments" if _pipelined(row, group) else ""

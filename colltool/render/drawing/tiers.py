@@ -13,6 +13,7 @@ from typing import NamedTuple
 from colltool.algorithms.group import Axis, JoinedBy
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, endpoint_text, level_texts, ports_text, uplink_texts
+from colltool.render.drawing.routed import draw_routed, drawn_ranks
 from colltool.render.drawing.svg import Area, Canvas, Focus, Tone
 
 AXES = 3  # of a block
@@ -327,6 +328,7 @@ Draw = Callable[[Canvas, TierDiagram, Area, Area], tuple[float, Focus]]
 DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
     "switches": (draw_switches, lambda diagram: _switch_tree_of(diagram).endpoints),
     "pair_links": (draw_pairs, _drawn_pairs),
+    "routes": (draw_routed, drawn_ranks),
     "neighbour_links": (draw_lattice, lambda diagram: len(faces(blocks_of(diagram.kind.axes)[0]))),
 }
 """By what joins the endpoints of a tier: how to draw it, and how many endpoints are drawn."""

@@ -54,7 +54,7 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
         indent, kind = "   " * depth, capabilities_of(tier)
         alpha = "" if kind.levels else f"{alpha_text(kind.classes[0])}, "
         rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
-        per = "port" if kind.joined_by == "switches" else "link"
+        per = "port" if kind.has_ports else "link"
         beside = f", post {format_time(tier.post)}" if tier.post else ""
         beside += f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
         numbers = f"{alpha}BW {rate} per {per}, eta {tier.eta.alpha:g}/{tier.eta.beta:g}{beside}"
