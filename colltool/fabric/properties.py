@@ -176,9 +176,11 @@ def _cube_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
     tier, cube = kind.tier, kind.cube
     if not cube:
         return ()
-    spare = ((tier.max_size or tier.endpoints) - tier.endpoints) // cube
-    room = f"max_size has room for {spare} more" if spare else "max_size has no room for any other"
-    return (f"{tier.endpoints // cube} cubes of {cube}: optical switches can put another in the place of a failed one; {room}",)
+    told = f"{tier.endpoints // cube} cubes of {cube}: optical switches can put another in the place of a failed one"
+    if tier.max_size is None:
+        return (told,)
+    spare = (tier.max_size - tier.endpoints) // cube
+    return (f"{told}; max_size has {f'room for {spare} more' if spare else 'no room for any other'}",)
 
 
 HOURS_A_YEAR = 8766.0  # with leap years
