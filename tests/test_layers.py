@@ -57,6 +57,7 @@ ROOMS = {
         "colltool.congestion.layout",
         "colltool.training.files",
         "colltool.kernels.files",
+        "colltool.schedules.own_file",
     ),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),
@@ -145,6 +146,7 @@ ON_ARRAYS = {
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.traces.activity",
+    "colltool.verification.own_cost",
     "colltool.estimate.routed_cost",
 }
 

@@ -82,6 +82,8 @@ ARGUMENTS = {
     "sizes": Argument("--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]"),
     "algorithm": Argument("-a --algorithm", "NAME", offers="algorithm"),
     "algorithms": Argument("-a --algorithm", "NAME,...", "Only these, comma-separated.", offers="algorithm"),
+    "algorithm_files": Argument("--algorithm-file", "FILE",
+        "An algorithm of your own: YAML, MSCCL XML, an MSCCL++ plan; repeatable."),
     "library": Argument("--library", "|".join(LIBRARIES),
         "Consider only what this library implements, or NAME@VERSION of library list. [default: the fabric's own, else all]",
         words=LIBRARIES),

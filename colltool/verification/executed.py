@@ -14,6 +14,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
 from colltool.schedules.lattice import compose
 from colltool.schedules.links import Floats, LatticeLinks, links_of, tier_of
+from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Program, Step, maker
 from colltool.schedules.twisted import TwistedLinks
 
@@ -156,7 +157,7 @@ def composed(
 
     ValueError: a phase has no schedule over endpoints alone.
     """
-    program, network = _on_tiers(placed, costed, segments, readings)
+    program, network = on_tiers(placed, costed, segments, readings)
     timed_links = TimedLinks(placed, program.nodes)
 
     def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -170,15 +171,32 @@ def composed(
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
-    return traced(*_on_tiers(placed, costed, segments, readings), vectors)
+    return traced(*on_tiers(placed, costed, segments, readings), vectors)
 
 
-def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+def on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+    """A composition's messages, and its tiers' ports and links to count them on; ValueError as :func:`composed`."""
     groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
     first = {part.cost.tier: part.algorithm for part in reversed(costed.parts)}  # by the name in the tier's first phase
     choices = [first[span.tier.name] for span in placed.spans]
     order = NATURAL_ORDER.get(costed.primitive) or "inner-first"
     return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
+
+
+def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tuple[Counts, Seconds]:
+    """What an algorithm of one's own loads, step by step; its result was proved on its own buffers."""
+    network, timed_links = network_for(group), TimedLinks(placed, program.nodes)
+    for batch in program.batches:
+        network.carry(batch, program.chunk_bytes)
+        timed_links.carry(batch, program.chunk_bytes)
+    return Counts(float(network.hops), network.peak), timed_links.seconds(program, size)
+
+
+def own_trace(group: Group, schedule: OwnSchedule, vectors: Vectors) -> Trace | None:
+    """Its steps; None where chunks wait in scratch, which a trace has no place for."""
+    if not run(schedule.program()).holds:
+        return None
+    return traced(schedule.program(), network_for(group), vectors)
 
 
 def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[Verdict, str]:
