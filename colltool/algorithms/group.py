@@ -67,15 +67,24 @@ def needs(topologies: frozenset[Topology]) -> str:
 
 
 class Axis(NamedTuple):
-    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``."""
+    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``.
+
+    ``twist``: of a twisted torus, how far on along each axis its wraparound lands; ``wrap`` is then false.
+    """
 
     size: int
     wrap: bool
+    twist: tuple[int, ...] = ()
 
     @property
     def is_ring(self) -> bool:
         """Whether the wraparound is a link of its own: from three ranks on."""
         return self.wrap and self.size >= 3
+
+    @property
+    def closed(self) -> bool:
+        """Whether all its ranks have two links along it."""
+        return self.is_ring or bool(self.twist)
 
     @property
     def diameter(self) -> int:

@@ -65,6 +65,16 @@ class TierCapabilities(ABC, Generic[Of]):
         return shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
 
     @property
+    def spoken(self) -> str:
+        """Its topology, as the file says it or ``twisted torus``."""
+        return self.tier.topology
+
+    @property
+    def cube(self) -> int:
+        """Endpoints of a block that optical switches can put in the place of another; 0 where none do."""
+        return 0
+
+    @property
     def most(self) -> int:
         """The largest ``size`` the file accepts, all else equal; 0 where the tier has no ``size``."""
         return MAX_RANKS
@@ -79,6 +89,8 @@ class TierCapabilities(ABC, Generic[Of]):
 
         With a stride, every stride-th endpoint: inner axes, of one place each, make up the stride.
         """
+        if endpoints == self.tier.endpoints:
+            return self.axes
         axes, left, inner = [], endpoints, stride
         for axis in self.axes:
             taken = 1 if inner > 1 else min(axis.size, left)
@@ -105,7 +117,7 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     def fewest_links(self) -> int:
         """Of any endpoint, parallel ports counted once; at a corner of a mesh."""
-        return sum(1 + axis.is_ring for axis in self.axes if axis.size > 1) or self.neighbours
+        return sum(1 + axis.closed for axis in self.axes if axis.size > 1) or self.neighbours
 
     def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
         """Of a routed tier the nodes and links that its first endpoints meet; None elsewhere."""

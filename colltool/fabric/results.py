@@ -24,11 +24,12 @@ class Failure:
     """One failed part and what that takes from whom, in ports and cables, before any detour is congested.
 
     Of groups that are not full, the fullest. ``tier``: empty for a Clos sized without a fabric. ``part``: ``NIC`` or ``port`` of
-    an accelerator, each with its cable; ``link``; ``switch``; ``switches``: all of a domain. ``level``: of the switch, or that
-    the link enters from below; else the tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left without a
-    switch. ``endpoints``, ``ranks``: that lose at most ``share`` of their bandwidth each. ``beyond``: the level whose upward
-    traffic that is; empty: all of the tier's. ``cut_off``: ranks that reach nobody on the tier any more. Source of the question:
-    Collectives Explainer Series part 03 §1.1, one switch a pod against one for each of its rails.
+    an accelerator, each with its cable; ``link``; ``switch``; ``switches``: all of a domain; ``cube`` of a lattice, until optical
+    switches put another in its place. ``level``: of the switch, or that the link enters from below; else the tier. ``count``:
+    such parts, in all domains. ``nics``: endpoint ports left without a switch. ``endpoints``, ``ranks``: that lose at most
+    ``share`` of their bandwidth each. ``beyond``: the level whose upward traffic that is; empty: all of the tier's. ``cut_off``:
+    ranks that reach nobody on the tier any more. Source of the question: Collectives Explainer Series part 03 §1.1, one switch a
+    pod against one for each of its rails.
     """
 
     tier: str
@@ -64,6 +65,9 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
         cut_off = 0 if links > 1 else facts.planes * (2 if facts.endpoints == 2 else 1)
         count, ranks = facts.links * facts.domains, 2 * facts.planes
         yield known(part="link", count=count, nics=0, endpoints=2, ranks=ranks, share=1 / links, cut_off=cut_off)
+        if lost := kind.cube:
+            count, ranks = facts.endpoints // lost * facts.domains, lost * facts.planes
+            yield known(part="cube", count=count, nics=0, endpoints=lost, ranks=ranks, share=1.0, cut_off=ranks)
         return
     part, nics, ranks = "port" if kind.joins == "accelerators" else "NIC", ports * facts.endpoints, facts.planes
     cut_off = ranks if ports == 1 else 0

@@ -316,7 +316,10 @@ def links_of(
         case "pair_links":
             return MeshLinks(ranks, inside, endpoints, tier, capacity_Bps, alpha_s=alphas_s[0])
         case "neighbour_links":
-            return LatticeLinks(axes, ranks, inside, tier, capacity_Bps, alpha_s=alphas_s[0])
+            from colltool.schedules.twisted import TwistedLinks  # which builds on this module
+
+            kind = TwistedLinks if any(axis.twist for axis in axes) else LatticeLinks
+            return kind(axes, ranks, inside, tier, capacity_Bps, alpha_s=alphas_s[0])
         case "routes":
             from colltool.schedules.routed import RoutedLinks  # which builds on this module
 

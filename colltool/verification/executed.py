@@ -16,6 +16,7 @@ from colltool.schedules.lattice import compose
 from colltool.schedules.links import Floats, LatticeLinks, links_of, tier_of
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Program, Step, maker
+from colltool.schedules.twisted import TwistedLinks
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
@@ -98,7 +99,8 @@ def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = (
     program = _program(row, group, segments)
     network = network_for(group, program.servers)
     (links,) = network.tiers
-    if isinstance(links, LatticeLinks) and program.primitive is A2A:
+    halved = not isinstance(links, TwistedLinks)  # whose ways tie in more than two
+    if isinstance(links, LatticeLinks) and halved and program.primitive is A2A:
         return traced_by_hops(program, links, vectors)
     return traced(program, network, vectors)
 

@@ -297,7 +297,7 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
 
 def spoken_topology(tier: Tier) -> str:
     """As it is written in a sentence."""
-    return {"clos": "Clos", "hyperx": "HyperX"}.get(tier.topology, tier.topology.replace("_", " "))
+    return {"clos": "Clos", "hyperx": "HyperX"}.get(tier.topology, capabilities_of(tier).spoken.replace("_", " "))
 
 
 def switches_text(count: int) -> str:
