@@ -18,7 +18,7 @@ from colltool.cli.output import write, write_bytes
 DEFAULT_RANKS, TRACED_RANKS = 64, 4
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
-export = group_app("Your answer as NCCL's tuner file, or as input of ASTRA-sim.")
+export = group_app("Your answer as input of NCCL's tuner, ASTRA-sim or LogGOPSim.")
 
 
 @command(primitive="--primitive")
@@ -196,3 +196,34 @@ def astra_sim(
         write_bytes(folder / name, text.encode(), "output", folder=folder)
     lines = (f"{' and '.join(files)}: {place(loaded, who).placement.spoken}", *to_know(loaded, who, ideal, bytes_))
     write("".join(f"{line}\n" for line in lines), None)
+
+
+@command(export, "goal", "A schedule, message by message, for LogGOPSim.")
+def goal(
+    primitive: o.Primitive,
+    fabric: FabricChoice,
+    size: o.Size,
+    algorithm: Annotated[str, o.option("algorithm", "The schedule: ring, hierarchical:ring/ring.")],
+    group: GroupChoice = EVERYBODY,
+    segments: Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 16]")] = None,
+    ideal: Annotated[bool, o.option("ideal")] = False,
+    output: o.Output = None,
+) -> None:
+    """One schedule as GOAL, the input of LogGOPSim: each rank's sends and receives, and what waits for what.
+
+    Comments at the top give the command that runs it, with the fabric's latency and bandwidth.
+
+    Examples:
+      colltool export goal ar -f star512 -n 8 -M 1MB --algorithm ring -o ring.goal
+      colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o a2a.goal
+    """
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.api import values as v
+    from colltool.estimate.placement import GroupSpec
+    from colltool.export.goal import goal as text_of
+    from colltool.verification.schedule import scheduled
+
+    target, bytes_ = o.to_file(output), v.size_of(values.single(size, "size"))
+    name, what = values.single(algorithm, "algorithm"), v.primitive_of(primitive)
+    run = scheduled(fabric.load(), what, name, GroupSpec(*group), v.count_if(segments, "segments"), ideal=ideal)
+    write(text_of(run, bytes_), target)

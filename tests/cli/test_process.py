@@ -34,6 +34,7 @@ HELPS = (
     ("job", "schema"),
     ("export", "nccl-tuner"),
     ("export", "astra-sim"),
+    ("export", "goal"),
 )
 GROUPS = ((), ("fabric",), ("job",), ("library",), ("export",))
 WITH_FILES = (
