@@ -106,6 +106,7 @@ def verify(
     segments: Annotated[int | None, o.option("segments")] = None,
     trace: Annotated[bool, o.option("trace")] = False,
     concrete: Annotated[bool, o.option("values")] = False,
+    simulator: Annotated[str | None, o.option("simulator")] = None,
     set_: o.Set = None,
     *,
     out: Out,
@@ -123,12 +124,13 @@ def verify(
       colltool verify ar -f dgx-h100 -n 16 --stride 8
       colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
       colltool verify ar -f star512 -n 4 --algorithm ring --trace --values
+      colltool verify ar -f star512 -n 16 --algorithm ring,rabenseifner --with htsim
     """
     count = ranks if fabric or shape or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
     result = colltool.verify(
         [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS], primitive, ranks=count, stride=stride,
         alone=alone, shape=shape, algorithms=values.names(algorithm), size=size, segments=segments, trace=trace,
-        values="example" if concrete else (),
+        values="example" if concrete else (), simulator=simulator,
     )  # fmt: skip
     out.emit(result)
     if not result.holds:

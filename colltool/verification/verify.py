@@ -45,6 +45,7 @@ class Verified(NamedTuple):
     time_s: tuple[float, float] | None = None  # without the launch overhead; None: only counts compare, and the note says why
     spec: str = ""  # as ``--algorithm`` takes it
     trace: Trace | None = None  # every step, where asked for
+    simulated_s: float | None = None  # of the same schedule in a simulator, where asked for
 
     @property
     def ranks(self) -> int:
@@ -59,6 +60,7 @@ class Verification(Result):
     results: tuple[Verified, ...]
     skipped: tuple[Infeasible, ...]
     overrides: tuple[tuple[str, str], ...] = ()
+    simulator: str = ""
 
     @property
     def holds(self) -> bool:
