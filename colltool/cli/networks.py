@@ -229,3 +229,34 @@ def goal(
     name, what = values.single(algorithm, "algorithm"), v.primitive_of(primitive)
     run = scheduled(fabric.load(), what, name, GroupSpec(*group), v.count_if(segments, "segments"), ideal=ideal)
     write(text_of(run, bytes_), target)
+
+
+@command(export, "chakra", "A planned training step as Chakra traces, one a rank.")
+def chakra(
+    job: o.JobFile,
+    fabric: FabricChoice,
+    output: Annotated[
+        Path, o.option("output", "The folder for workload.RANK.et and comm_groups.json.", metavar="DIR"), o.WRITTEN
+    ],
+    ranks: Annotated[int | None, o.option("job_ranks")] = None,
+    job_set: o.JobSet = None,
+    library: o.Library = None,
+) -> None:
+    """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute, collectives, what waits for what.
+
+    Examples:
+      colltool export chakra llama3-70b -f dgx-h100 -n 64 --job-set batch.global=64 -o step
+    """
+    from colltool.export.chakra import chakra as files_of
+    from colltool.export.chakra import to_know as known
+    from colltool.training.job import load_job
+
+    folder = o.to_file(output)
+    if folder is None:
+        raise ColltoolError("a file a rank does not go to the terminal", argument="output", fix="name a folder: -o step")
+    planned = colltool.plan(load_job(job, job_set or (), argument="job_overrides"), fabric.load(), ranks, library=library)
+    files = files_of(planned)
+    for name, content in files.items():
+        write_bytes(folder / name, content, "output", folder=folder)
+    lines = (f"{len(files) - 1} traces and comm_groups.json: {planned.job.name} on {planned.fabric}", *known(planned))
+    write("".join(f"{line}\n" for line in lines), None)

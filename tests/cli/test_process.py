@@ -35,6 +35,7 @@ HELPS = (
     ("export", "nccl-tuner"),
     ("export", "astra-sim"),
     ("export", "goal"),
+    ("export", "chakra"),
 )
 GROUPS = ((), ("fabric",), ("job",), ("library",), ("export",))
 WITH_FILES = (
