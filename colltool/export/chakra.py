@@ -23,6 +23,7 @@ from colltool.training.plan import Plan
 
 MOST_WRITTEN = 1_000_000  # nodes of all ranks: about 100 MB
 WORKLOAD, GROUPS = "workload", "comm_groups.json"
+PROCESS_GROUPS = "process_groups"  # in the metadata of a file: its rank's groups, as PyTorch's profiler lists them
 _TYPES: dict[Primitive, str] = {
     AR: "ALL_REDUCE", REDUCE: "REDUCE", AG: "ALL_GATHER", RS: "REDUCE_SCATTER", A2A: "ALL_TO_ALL", BC: "BROADCAST",
 }  # fmt: skip
@@ -49,9 +50,14 @@ def chakra(plan: Plan) -> dict[str, bytes]:
         fewer = given("job_overrides", [f"batch.global={max(1, plan.setup.global_batch // 8)}"])
         raise ColltoolError(what, argument="ranks", fix=f"take a smaller batch, {fewer}, or fewer ranks")
     groups = _Groups(plan.setup.layout.group("pp"))
-    files = {f"{WORKLOAD}.{rank}.et": encoded(_nodes(works, rank, groups), {"rank": rank}) for rank in range(ranks)}
+    files = {}
+    for rank in range(ranks):
+        nodes = list(_nodes(works, rank, groups))
+        mine = [{"pg_name": str(number), "ranks": members} for members, number in groups.numbers.items() if rank in members]
+        head: dict[str, Value] = {"rank": rank, "world_size": ranks, PROCESS_GROUPS: json.dumps(mine)}
+        files[f"{WORKLOAD}.{rank}.et"] = encoded(nodes, head)
     numbered = {str(number): list(members) for members, number in groups.numbers.items()}
-    return {**files, GROUPS: (json.dumps(numbered) + "\n").encode()}
+    return files | {GROUPS: (json.dumps(numbered) + "\n").encode()}
 
 
 def to_know(plan: Plan) -> Iterator[str]:

@@ -15,7 +15,7 @@ from colltool.base.errors import ColltoolError, shown
 
 VERSION = "0.0.4"  # of the metadata, as Chakra's own generator writes it
 MOST_MESSAGE = 2**24  # bytes of one node
-MOST_NODES = 4_000_000
+MOST_NODES = 1_000_000  # of a file: about 1 GB in memory
 MOST_ATTRIBUTES = 256  # of a node
 MOST_DEPENDENCIES = 65_536  # of a node
 
@@ -37,7 +37,7 @@ Value = bool | int | float | str
 
 
 class ChakraNode(NamedTuple):
-    """A node of a trace; times in whole microseconds, as the format has them."""
+    """A node of a trace; times in whole microseconds, as the format has them; ``inputs``: the values of its inputs as text."""
 
     id: int
     name: str
@@ -47,6 +47,7 @@ class ChakraNode(NamedTuple):
     start_us: int = 0
     duration_us: int = 0
     attributes: Mapping[str, Value] = MappingProxyType({})
+    inputs: str = ""
 
 
 class Malformed(Exception):
@@ -101,16 +102,31 @@ def _node(node: ChakraNode) -> bytes:
             *(_key(number, _VARINT) + _varint(value) for number, value in numbers if value),
             _text(2, node.name),
             *(_sized(number, b"".join(map(_varint, ids))) for number, ids in lists if ids),
+            *((_sized(8, _text(1, node.inputs)),) if node.inputs else ()),
             *(_sized(10, _attribute(name, value)) for name, value in node.attributes.items()),
         )
     )
 
 
-def decoded(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
-    """The nodes of a file, one at a time. ColltoolError where it is no such file, is cut off, or exceeds a limit."""
-    number, message = 0, _message(stream, where, "its metadata")
+class Decoded(NamedTuple):
+    metadata: dict[str, Value]
+    nodes: Iterator[ChakraNode]  # one at a time; ColltoolError as for the file
+
+
+def decoded(stream: BinaryIO, where: str) -> Decoded:
+    """A file of one rank. ColltoolError where it is no such file, is cut off, or exceeds a limit."""
+    message = _message(stream, where, "its metadata")
     if message is None:
         raise ColltoolError("is empty, not a Chakra trace", where=where, fix=_FIX)
+    try:
+        metadata = _attributes(value for number, value in _fields(message) if number == 2)
+    except (Malformed, UnicodeDecodeError) as error:
+        raise ColltoolError(f"is not a Chakra trace: its metadata: {error}", where=where, fix=_FIX) from error
+    return Decoded(metadata, _decoded_nodes(stream, where))
+
+
+def _decoded_nodes(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
+    number = 0
     while (message := _message(stream, where, f"node {number + 1}")) is not None:
         number += 1
         if number > MOST_NODES:
@@ -183,7 +199,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_node(data: bytes) -> ChakraNode:
-    numbers, name, attributes = dict[int, int](), "", dict[str, Value]()
+    numbers, name, inputs, attributes = dict[int, int](), "", "", list[int | bytes]()
     deps: dict[int, list[int]] = {4: [], 5: []}
     for number, value in _fields(data):
         if number in deps:
@@ -194,12 +210,10 @@ def _read_node(data: bytes) -> ChakraNode:
             numbers[number] = value
         elif number == 2:
             name = value.decode()
+        elif number == 8:
+            inputs = next((one.decode() for field, one in _fields(value) if field == 1 and isinstance(one, bytes)), "")
         elif number == 10:
-            key, attribute = _read_attribute(value)
-            if attribute is not None:
-                attributes[key] = attribute
-            if len(attributes) > MOST_ATTRIBUTES:
-                raise Malformed(f"it has more than {MOST_ATTRIBUTES} attributes")
+            attributes.append(value)
     kind = numbers.get(3, 0)
     if kind >= len(NODE_TYPES):
         raise Malformed(f"there is no node type {shown(kind)}")
@@ -211,8 +225,22 @@ def _read_node(data: bytes) -> ChakraNode:
         data_deps=tuple(deps[5]),
         start_us=numbers.get(6, 0),
         duration_us=numbers.get(7, 0),
-        attributes=attributes,
+        attributes=_attributes(attributes),
+        inputs=inputs,
     )
+
+
+def _attributes(fields: Iterable[int | bytes]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for field in fields:
+        if not isinstance(field, bytes):
+            raise Malformed("an attribute that is a number")
+        name, value = _read_attribute(field)
+        if value is not None:
+            found[name] = value
+        if len(found) > MOST_ATTRIBUTES:
+            raise Malformed(f"it has more than {MOST_ATTRIBUTES} attributes")
+    return found
 
 
 def _packed(data: bytes) -> list[int]:

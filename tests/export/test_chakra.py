@@ -34,7 +34,7 @@ def planned(tp: int, pp: int, ranks: int = 16) -> Plan:
 def read(tp: int, pp: int) -> tuple[dict[str, list[int]], list[list[ChakraNode]]]:
     files = chakra(planned(tp, pp))
     groups = json.loads(files.pop("comm_groups.json"))
-    return groups, [list(decoded(BytesIO(files[f"workload.{rank}.et"]), "x")) for rank in range(len(files))]
+    return groups, [list(decoded(BytesIO(files[f"workload.{rank}.et"]), "x").nodes) for rank in range(len(files))]
 
 
 layouts = pytest.mark.parametrize(("tp", "pp"), [(1, 1), (4, 1), (2, 4)])

@@ -43,13 +43,13 @@ def test_we_read_what_the_library_writes() -> None:
              "sint32_val": -5, "sint64_val": -(2**50), "bool_val": True, "string_val": "x"}  # fmt: skip
     attributes = [AttributeProto(name=kind, doc_string="said", **{kind: value}) for kind, value in kinds.items()]
     node = Node(id=3, name="all", type=4, ctrl_deps=[1, 2**60], duration_micros=8, attr=attributes)
-    (found,) = decoded(BytesIO(write_all([node])), "x.et")
+    (found,) = decoded(BytesIO(write_all([node])), "x.et").nodes
     assert found.attributes == kinds
     assert (found.id, found.type, found.ctrl_deps, found.duration_us) == (3, "COMP_NODE", (1, 2**60), 8)
 
 
 def test_what_we_write_we_read() -> None:
-    assert list(decoded(BytesIO(encoded(NODES)), "x.et")) == NODES
+    assert list(decoded(BytesIO(encoded(NODES)), "x.et").nodes) == NODES
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_we_write_we_read() -> None:
 )
 def test_bad_bytes_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(ColltoolError, match=message) as caught:
-        list(decoded(BytesIO(data), "x.et"))
+        list(decoded(BytesIO(data), "x.et").nodes)
     assert caught.value.where == "x.et"
 
 
@@ -78,7 +78,7 @@ def test_every_cut_is_refused_or_read() -> None:
     whole = encoded(NODES)
     for end in range(1, len(whole)):
         try:
-            assert len(list(decoded(BytesIO(whole[:end]), "x.et"))) < len(NODES)
+            assert len(list(decoded(BytesIO(whole[:end]), "x.et").nodes)) < len(NODES)
         except ColltoolError:
             continue
 
@@ -94,4 +94,4 @@ def test_every_cut_is_refused_or_read() -> None:
 def test_limits_hold(monkeypatch: pytest.MonkeyPatch, limit: str, message: str) -> None:
     monkeypatch.setattr(chakra_format, limit, 1)
     with pytest.raises(ColltoolError, match=message):
-        list(decoded(BytesIO(encoded(NODES)), "x.et"))
+        list(decoded(BytesIO(encoded(NODES)), "x.et").nodes)
