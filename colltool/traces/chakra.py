@@ -9,17 +9,17 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from io import BufferedReader
 from json import JSONDecoder
-from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, cast, get_args
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.export.chakra import PROCESS_GROUPS
 from colltool.export.chakra_format import COLLECTIVES, MOST_NODES, NODE_TYPES, ChakraNode, Value, decoded
-from colltool.traces.metadata import Labels, count, text
+from colltool.traces.metadata import CallMetadata, Labels, call_metadata, count, kernel_name, text
 
 MOST_JSON = 2**28  # bytes
 _CALLED = {
@@ -34,7 +34,7 @@ _BINARY = re.compile(rb"%b(?:\x0a.\d+\.|\x12%b\x0a)|\x00(?:%b[\x08\x12]|$)" % (_
 _JSON = re.compile(rb'\s*\{\s*(?:\}|"version"\s*:|"attr"\s*:)')
 _INIT = "process_group:init"
 
-Stream = Literal["cpu", "compute", "communication"]
+Stream = Literal["cpu", "compute", "communication", "receiving"]  # a rank sends and receives at once
 
 
 class Timed(NamedTuple):
@@ -50,8 +50,19 @@ class Timed(NamedTuple):
 class ChakraTrace(NamedTuple):
     """One file: ``header`` as a profile has it."""
 
+    name: str
     header: Labels
     timed: list[Timed]
+
+    @property
+    def communicates(self) -> bool:
+        return any(one.labels for one in self.timed)
+
+    def takes_us(self, lasts_us: Callable[[Timed], float]) -> float:
+        """The graph walked with other durations, from its first node to its last."""
+        of = {one.node.id: lasts_us(one) for one in self.timed}
+        walked = _walked([one.node for one in self.timed], lambda node: of[node.id], printable(self.name))
+        return max((end for _, (_, end) in walked), default=0.0)
 
 
 def is_chakra(head: bytes) -> bool:
@@ -79,7 +90,7 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
     about = {"rank": rank, "world_size": world or None}
     labels = {node.id: _labels(node, groups, world, rank) for node in found if node.type in _COMMUNICATION}
     timed = [Timed(node, _stream(node), *times, labels.get(node.id, {})) for node, times in _times(found, printable(name))]
-    return ChakraTrace({"distributedInfo": {key: value for key, value in about.items() if value is not None}}, timed)
+    return ChakraTrace(name, {"distributedInfo": {key: value for key, value in about.items() if value is not None}}, timed)
 
 
 def _opened(
@@ -206,7 +217,7 @@ def _labels(node: ChakraNode, groups: Mapping[str, list[int]], world: int, rank:
 
 def _stream(node: ChakraNode) -> Stream:
     if node.type in _COMMUNICATION:
-        return "communication"
+        return "receiving" if node.type == "COMM_RECV_NODE" else "communication"
     return "compute" if node.attributes.get("is_cpu_op") is False else "cpu"
 
 
@@ -214,7 +225,14 @@ def _times(nodes: list[ChakraNode], where: str) -> Iterator[tuple[ChakraNode, tu
     """Start and end of each node in us: as recorded, else by walking the dependencies."""
     if any(node.start_us for node in nodes):
         yield from ((node, (float(node.start_us), float(node.start_us + node.duration_us))) for node in nodes)
-        return
+    else:
+        yield from _walked(nodes, lambda node: node.duration_us, where)
+
+
+def _walked(
+    nodes: list[ChakraNode], lasts_us: Callable[[ChakraNode], float], where: str
+) -> Iterator[tuple[ChakraNode, tuple[float, float]]]:
+    """Each node as early as what it depends on and its stream let it start; nodes that the file does not have hold nothing up."""
     by_id = {node.id: node for node in nodes}
     if len(by_id) < len(nodes):
         raise ColltoolError("has two nodes of one number", where=where, fix="write the trace again")
@@ -225,7 +243,7 @@ def _times(nodes: list[ChakraNode], where: str) -> Iterator[tuple[ChakraNode, tu
             after[other].append(number)
     ready = [(0.0, number) for number, others in waits.items() if not others]
     heapify(ready)
-    free: dict[Stream, float] = {"cpu": 0.0, "compute": 0.0, "communication": 0.0}
+    free: dict[Stream, float] = dict.fromkeys(get_args(Stream), 0.0)
     ends, left = dict.fromkeys(by_id, 0.0), {number: len(others) for number, others in waits.items()}
     done = 0
     while ready:
@@ -233,7 +251,7 @@ def _times(nodes: list[ChakraNode], where: str) -> Iterator[tuple[ChakraNode, tu
         node, done = by_id[number], done + 1
         stream = _stream(node)
         start = max(at, free[stream])
-        free[stream] = end = start + node.duration_us
+        free[stream] = end = start + lasts_us(node)
         yield node, (start, end)
         for other in after[number]:
             ends[other] = max(ends[other], end)
@@ -242,3 +260,35 @@ def _times(nodes: list[ChakraNode], where: str) -> Iterator[tuple[ChakraNode, tu
                 heappush(ready, (ends[other], other))
     if done < len(nodes):
         raise ColltoolError("has dependencies that go round in a circle", where=where, fix="write the trace again")
+
+
+class Replayed(NamedTuple):
+    """A file's graph walked with the durations as recorded, and with a fabric's prices in place of its collectives'."""
+
+    file: str
+    rank: int | None
+    recorded_s: float
+    priced_s: float
+    priced: int  # collectives and messages
+    kept: tuple[tuple[str, int], ...]  # those that keep their duration, by reason
+
+
+def replayed(graph: ChakraTrace, price: Callable[[CallMetadata], tuple[float | None, str]]) -> Replayed:
+    """``price``: seconds of a call, or None and why there are none."""
+    kept, count_priced = Counter[str](), 0
+
+    def lasts_us(one: Timed) -> float:
+        nonlocal count_priced
+        if not one.labels:
+            return one.node.duration_us
+        call = call_metadata(one.labels, graph.header, kernel_name(one.node.name).primitives)
+        seconds, reason = (None, call) if isinstance(call, str) else price(call)
+        if seconds is None:
+            kept[reason] += 1
+            return one.node.duration_us
+        count_priced += 1
+        return seconds * 1e6
+
+    recorded, priced = graph.takes_us(lambda one: one.node.duration_us), graph.takes_us(lasts_us)
+    rank = count(graph.header["distributedInfo"].get("rank"))
+    return Replayed(graph.name, rank, recorded * 1e-6, priced * 1e-6, count_priced, tuple(kept.most_common()))

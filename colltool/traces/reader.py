@@ -182,6 +182,7 @@ class TraceEvents:
     first_us: float = float("inf")
     last_us: float = float("-inf")
     broken: bool = False
+    graph: ChakraTrace | None = None
 
     def step_windows(self) -> list[list[tuple[float, float]]]:
         """The annotated steps of each kind that there is, those of the device first."""
@@ -258,17 +259,17 @@ def _unpacked(head: bytes) -> bytes:
 
 def of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
     """The events of a Chakra trace: communication nodes as kernels with their labels, compute of the GPU as what hides them."""
-    found = TraceEvents(name, trace.header)
+    found = TraceEvents(name, trace.header, graph=trace)
     for node, stream, start, end, labels in trace.timed:
         if stream == "cpu":
             continue
         found.kernels += 1
         if end <= start:
-            if stream == "communication":
+            if stream != "compute":
                 found.left_out["kernels without a time or a duration"] += 1
             continue
         found.first_us, found.last_us = min(found.first_us, start), max(found.last_us, end)
-        if stream == "communication":
+        if stream != "compute":
             found.launched.append(LaunchedKernel(node.name, 0, start, end, None, labels))
         else:
             starts, ends = found.busy[0]

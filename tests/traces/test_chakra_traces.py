@@ -205,3 +205,33 @@ def test_json_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_chakra_is_told_from_other_files(head: bytes, is_one: bool) -> None:
     assert is_chakra(head) is is_one
+
+
+def test_the_graph_is_walked_with_prices(tmp_path: Path) -> None:
+    """Compute as recorded; a collective that the next compute waits for, and one beside it; one without a price stays."""
+    nodes = gemm(1, 1000), comm(2, 0, 2**20, 1, lasts=0), gemm(3, 500, 2), comm(4, 0, 2**20, 2), comm(5, 9, 1, 3, lasts=70)
+    found = colltool.trace("dgx-h100", [write(tmp_path / "a.0.et", *nodes)])
+    (one,) = found.replayed
+    (call,) = found.calls
+    assert call.expected_s is not None
+    assert one.recorded_s == pytest.approx(1570e-6)
+    assert one.priced_s == pytest.approx(1000e-6 + call.expected_s + max(500e-6, call.expected_s) + 70e-6)
+    assert (one.priced, one.kept) == (2, (("'barrier' is not a primitive that colltool models", 1),))
+    assert "With these prices the graph of rank 0 takes" in found.summary()
+
+
+def test_a_trace_without_durations_has_a_priced_step(tmp_path: Path) -> None:
+    """As generators of symbolic traces leave it."""
+    nodes = gemm(1, 1000), comm(2, 0, 2**26, 1, lasts=0), gemm(3, 500, 2)
+    slow, fast = (colltool.trace(on, [write(tmp_path / "a.0.et", *nodes)]).replayed[0] for on in ("dgx-a100", "dgx-h100"))
+    assert slow.recorded_s == fast.recorded_s == pytest.approx(1500e-6)
+    assert slow.priced_s > fast.priced_s > 1600e-6
+
+
+def test_an_exported_plan_walks_back_to_its_own_time(tmp_path: Path) -> None:
+    path = tmp_path / "workload.3.et"
+    path.write_bytes(exported()[path.name])
+    (one,) = colltool.trace("dgx-h100", [path]).replayed
+    assert one.rank == 3
+    assert not one.kept
+    assert one.priced_s == pytest.approx(one.recorded_s, abs=one.priced * 1e-6)
