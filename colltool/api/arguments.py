@@ -113,6 +113,8 @@ ARGUMENTS = {
     "trace": Argument("--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.",
         kind="flag"),
     "values": Argument("--values", help="With --trace: on small numbers; on 4 ranks they add up to 10 26 18 34.", kind="flag"),
+    "simulator": Argument("--with", "SIM", "Run the same schedules in a simulator installed here: astra-sim, htsim.", kind="word",
+        words=("astra-sim", "htsim")),
     "check": Argument("--check", "FILE", "Compare with this JSON output of an earlier run; exit 1 where a price moved."),
     "old": Argument("", "OLD", "A JSON output of colltool."),
     "new": Argument("", "NEW", "A later output of the same command."),

@@ -222,6 +222,7 @@ def verify(
     segments: int | None = None,
     trace: bool = False,
     values: Vectors = (),
+    simulator: str | None = None,
 ) -> Verification:
     """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
 
@@ -234,10 +235,13 @@ def verify(
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
         trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
         values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
+        simulator: ``astra-sim`` or ``htsim``: each schedule also runs there, and each result has the time that it finds. The
+            program is that of ``COLLTOOL_ASTRA_SIM`` or ``COLLTOOL_HTSIM``, else on PATH.
 
     Raises:
-        ColltoolError: a group that does not fit, or nothing of that name runs there.
+        ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator is not installed.
     """
+    from colltool.export.simulators import find_simulator, simulator_of, with_simulator
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
@@ -249,9 +253,14 @@ def verify(
     pieces, steps, vectors = v.count_if(segments, "segments"), v.flag_of(trace, "trace"), _vectors_of(values)
     if vectors and not steps:
         raise ColltoolError("are shown step by step", argument="values", fix=f"add {given('trace', True)}")
-    found = [
-        run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=vectors, own=own)
-        for fabric in map(v.fabric_of, v.several_of(fabrics))
-    ]
+    other = None if simulator is None else simulator_of(simulator)
+    if other is not None:
+        find_simulator(other)
+    found = []
+    for fabric in map(v.fabric_of, v.several_of(fabrics)):
+        one = run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=vectors, own=own)
+        found.append(one if other is None else with_simulator(other, one, size_bytes, fabric, group, pieces))
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
-    return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)
+    return Verification(
+        sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides, simulator or ""
+    )

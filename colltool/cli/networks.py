@@ -23,7 +23,7 @@ DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
 Segments = Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 4]")]
 
-export = group_app("Your answer as NCCL's tuner file or MSCCL's XML, or as input of ASTRA-sim.")
+export = group_app("Your answer as input of NCCL's tuner, MSCCL, ASTRA-sim or LogGOPSim.")
 
 
 @command(primitive="--primitive")
@@ -112,6 +112,7 @@ def verify(
     segments: Annotated[int | None, o.option("segments")] = None,
     trace: Annotated[bool, o.option("trace")] = False,
     concrete: Annotated[bool, o.option("values")] = False,
+    simulator: Annotated[str | None, o.option("simulator")] = None,
     set_: o.Set = None,
     *,
     out: Out,
@@ -130,12 +131,13 @@ def verify(
       colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
       colltool verify ar -f star512 -n 4 --algorithm ring --trace --values
       colltool verify -f dgx-h100 --algorithm-file my.xml
+      colltool verify ar -f star512 -n 16 --algorithm ring,rabenseifner --with htsim
     """
     count = ranks if fabric or shape or ranks is not None or algorithm_file else TRACED_RANKS if trace else DEFAULT_RANKS
     result = colltool.verify(
         [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS], primitive, ranks=count, stride=stride,
         alone=alone, shape=shape, algorithms=values.names(algorithm), algorithm_files=algorithm_file or (), size=size,
-        segments=segments, trace=trace, values="example" if concrete else (),
+        segments=segments, trace=trace, values="example" if concrete else (), simulator=simulator,
     )  # fmt: skip
     out.emit(result)
     if not result.holds:
@@ -262,3 +264,65 @@ def _schedule(primitive: str, fabric: FabricChoice, algorithm: str, group: Group
 
     name, cut = values.single(algorithm, "algorithm"), count_if(segments, "segments")
     return shipped_schedule(fabric.load(), GroupSpec(*group), primitive_of(primitive), name, cut)
+
+
+@command(export, "goal", "A schedule, message by message, for LogGOPSim.")
+def goal(
+    primitive: o.Primitive,
+    fabric: FabricChoice,
+    size: o.Size,
+    algorithm: Annotated[str, o.option("algorithm", "The schedule: ring, hierarchical:ring/ring.")],
+    group: GroupChoice = EVERYBODY,
+    segments: Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 16]")] = None,
+    ideal: Annotated[bool, o.option("ideal")] = False,
+    output: o.Output = None,
+) -> None:
+    """One schedule as GOAL, the input of LogGOPSim: each rank's sends and receives, and what waits for what.
+
+    Comments at the top give the command that runs it, with the fabric's latency and bandwidth.
+
+    Examples:
+      colltool export goal ar -f star512 -n 8 -M 1MB --algorithm ring -o ring.goal
+      colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o a2a.goal
+    """
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.api import values as v
+    from colltool.estimate.placement import GroupSpec
+    from colltool.export.goal import goal as text_of
+    from colltool.verification.schedule import scheduled
+
+    target, bytes_ = o.to_file(output), v.size_of(values.single(size, "size"))
+    name, what = values.single(algorithm, "algorithm"), v.primitive_of(primitive)
+    run = scheduled(fabric.load(), what, name, GroupSpec(*group), v.count_if(segments, "segments"), ideal=ideal)
+    write(text_of(run, bytes_), target)
+
+
+@command(export, "chakra", "A planned training step as Chakra traces, one a rank.")
+def chakra(
+    job: o.JobFile,
+    fabric: FabricChoice,
+    output: Annotated[
+        Path, o.option("output", "The folder for workload.RANK.et and comm_groups.json.", metavar="DIR"), o.WRITTEN
+    ],
+    ranks: Annotated[int | None, o.option("job_ranks")] = None,
+    job_set: o.JobSet = None,
+    library: o.Library = None,
+) -> None:
+    """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute, collectives, what waits for what.
+
+    Examples:
+      colltool export chakra llama3-70b -f dgx-h100 -n 64 --job-set batch.global=64 -o step
+    """
+    from colltool.export.chakra import chakra as files_of
+    from colltool.export.chakra import to_know as known
+    from colltool.training.job import load_job
+
+    folder = o.to_file(output)
+    if folder is None:
+        raise ColltoolError("a file a rank does not go to the terminal", argument="output", fix="name a folder: -o step")
+    planned = colltool.plan(load_job(job, job_set or (), argument="job_overrides"), fabric.load(), ranks, library=library)
+    files = files_of(planned)
+    for name, content in files.items():
+        write_bytes(folder / name, content, "output", folder=folder)
+    lines = (f"{len(files) - 1} traces and comm_groups.json: {planned.job.name} on {planned.fabric}", *known(planned))
+    write("".join(f"{line}\n" for line in lines), None)

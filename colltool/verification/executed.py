@@ -74,7 +74,7 @@ class Execution(NamedTuple):
     streamed: bool
 
 
-def _program(row: Algorithm, group: Group, segments: int) -> Program:
+def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
     make = maker(row.primitive, row.name)
     assert make is not None  # the caller asked first
     return make(group, segments)
@@ -87,7 +87,7 @@ def network_for(group: Group, servers: int = 0) -> Network:
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     """Run a registered algorithm's schedule on ports, or on the links of its lattice or full mesh."""
-    program = _program(row, group, segments)
+    program = flat_program(row, group, segments)
     network = network_for(group, program.servers)
     outcome = run(program, network.carry)
     hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
@@ -96,7 +96,7 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
-    program = _program(row, group, segments)
+    program = flat_program(row, group, segments)
     network = network_for(group, program.servers)
     (links,) = network.tiers
     halved = not isinstance(links, TwistedLinks)  # whose ways tie in more than two
@@ -122,7 +122,7 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
         return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
     if outer and any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
-    program = _program(row, group, segments)
+    program = flat_program(row, group, segments)
     timed_links = TimedLinks(placed, program.nodes)
     run(program, timed_links.carry)
     return timed_links.seconds(program, size)
@@ -172,6 +172,11 @@ def composed(
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
     return traced(*on_tiers(placed, costed, segments, readings), vectors)
+
+
+def composed_program(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> Program:
+    """ValueError: a phase has no schedule over endpoints alone."""
+    return on_tiers(placed, costed, segments, readings)[0]
 
 
 def on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:

@@ -47,6 +47,7 @@ class Verified(NamedTuple):
     time_s: tuple[float, float] | None = None  # without the launch overhead; None: only counts compare, and the note says why
     spec: str = ""  # as ``--algorithm`` takes it
     trace: Trace | None = None  # every step, where asked for
+    simulated_s: float | None = None  # of the same schedule in a simulator, where asked for
 
     @property
     def ranks(self) -> int:
@@ -61,6 +62,7 @@ class Verification(Result):
     results: tuple[Verified, ...]
     skipped: tuple[Infeasible, ...]
     overrides: tuple[tuple[str, str], ...] = ()
+    simulator: str = ""
 
     @property
     def holds(self) -> bool:
@@ -126,7 +128,7 @@ def _each(run: _GroupRun, primitive: Primitive, names: Sequence[str]) -> Iterato
         if not names and not row.counts and row.why_not(run.group) is None:
             groups = [run.group]
         for seen in groups:
-            reason = row.why_not(seen) or _why_skip(row, seen, run.segments, run.placed)
+            reason = row.why_not(seen) or why_not_executed(row, seen, run.segments, run.placed)
             yield _skipped(row.chosen(seen).spec, primitive, reason) if reason else _flat(row, run._replace(group=seen))
     for bench in hierarchical_candidates(run.placed, primitive, run.readings):
         for tiers in [one.tiers for one in chosen if one.base == bench.row.name] if names else [()]:
@@ -137,7 +139,7 @@ def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
     return Infeasible(f"{name} ({primitive.spoken})", reason)
 
 
-def _why_skip(row: Algorithm, group: Group, segments: int, placed: PlacedGroup) -> str:
+def why_not_executed(row: Algorithm, group: Group, segments: int, placed: PlacedGroup) -> str:
     if maker(row.primitive, row.name) is None:
         return (
             "a baseline: the schedule of ring or pairwise over other links" if row.baseline else "no schedule is written for it"

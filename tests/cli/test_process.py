@@ -34,6 +34,8 @@ HELPS = (
     ("job", "schema"),
     ("export", "nccl-tuner"),
     ("export", "astra-sim"),
+    ("export", "goal"),
+    ("export", "chakra"),
 )
 GROUPS = ((), ("fabric",), ("job",), ("library",), ("export",))
 WITH_FILES = (
