@@ -6,7 +6,20 @@ from typing import Literal, NamedTuple, get_args
 from colltool.algorithms.wires import Wires
 from colltool.base.errors import given
 
-Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "routed_tiers", "torus", "mesh", "graph", "hyperx"]
+Topology = Literal[
+    "star",
+    "full_mesh",
+    "clos",
+    "tiers",
+    "lattice_tiers",
+    "routed_tiers",
+    "torus",
+    "mesh",
+    "graph",
+    "hyperx",
+    "dragonfly",
+    "dragonfly_plus",
+]
 JoinedBy = Literal["switches", "pair_links", "neighbour_links", "routes", "tiers"]
 
 
@@ -21,6 +34,8 @@ _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
     "mesh": ("neighbour_links", "a mesh"),
     "graph": ("routes", "a graph of links"),
     "hyperx": ("routes", "a HyperX"),
+    "dragonfly": ("routes", "a dragonfly"),
+    "dragonfly_plus": ("routes", "a dragonfly+"),
 }
 assert set(_WORDS) == set(get_args(Topology))
 
@@ -93,6 +108,7 @@ class Group(NamedTuple):
     one_port: bool = False  # a rank drives one port or link at a time, and posts one message after the other
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
     wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
+    links: int = 0  # of routed tiers, on which the messages of every step are put
 
     @property
     def joined_by(self) -> JoinedBy:

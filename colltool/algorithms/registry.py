@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
-from colltool.base.primitives import SHORT, Primitive, Schedule, Terms
+from colltool.base.primitives import SHORT, AllPeers, Peers, Primitive, Schedule, Terms
 
 BRUCK = (
     'Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing '
@@ -76,6 +76,11 @@ TWO_TREES = (
     "2009, 581-594, doi:10.1016/j.parco.2009.09.001"
 )
 UB_MESH = 'Liao et al., "UB-Mesh: a hierarchically localized nD-FullMesh datacenter network architecture", 2025, arXiv:2503.20377'
+
+MOST_AT_ONCE = 2048
+"""Ranks that send to all at once where messages are routed link by link."""
+MOST_FOLLOWED = 20_000_000
+"""Links times steps that all differ."""
 
 # reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware;
 # own: a file or plugin of the user
@@ -186,7 +191,17 @@ class Algorithm(NamedTuple):
     def why_not(self, group: Group) -> str | None:
         if group.topology not in self.topologies:
             return f"{needs(self.topologies)}; this is {group.spoken}"
-        return next((reason for requirement in self.requires if (reason := requirement(group))), None)
+        reason = next((reason for requirement in self.requires if (reason := requirement(group))), None)
+        return reason or (self._too_long(group) if group.links else None)
+
+    def _too_long(self, group: Group) -> str | None:
+        """Too many messages, or steps that all differ, to put on links one by one."""
+        routes = {type(terms.route) for terms in self.schedule(group)}
+        if AllPeers in routes and group.ranks > MOST_AT_ONCE:
+            return f"{group.ranks} ranks, all to all at once, are too many to follow link by link: at most {MOST_AT_ONCE}"
+        if Peers in routes and (group.ranks - 1) * group.links > MOST_FOLLOWED:
+            return f"its {group.ranks - 1} steps over {group.links} links are too many to follow one by one"
+        return None
 
 
 _ROWS: dict[tuple[Primitive, str], Algorithm] = {}

@@ -164,6 +164,7 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
         posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
         wires=None if seat.wires is None else seat.wires.scaled(1 / (tier.bandwidth * tier.ports)),
+        links=0 if seat.wires is None else seat.wires.links,
     )
     return span.seen.setdefault(key, (group, reach))
 
@@ -185,6 +186,7 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         tree_beta=readings.tree_beta,
         posts_cost=all(span.tier.post is not None for span in placed.spans),
         one_port=readings.ports == "one",
+        links=sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
     )
     return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings)
 

@@ -7,7 +7,7 @@ price stays a + b·M. Contention scales each tier's latency and bandwidth, as ev
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import NamedTuple, assert_never
 
@@ -62,9 +62,7 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
         case Rounds():
             return _merged([_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)])
         case Peers():
-            per_peer = terms.n_beta / terms.n_alpha
-            shifts = (carried(_ahead(ranks, k, per_peer)) for k in range(1, ranks))
-            return [_cost(terms, _sum(list(shifts)), wired)]
+            return [_cost(terms, _scaled(_to_each(wired), terms.n_beta / terms.n_alpha), wired)]
         case AllPeers():
             return [_posted(_cost(terms, carried(_to_all(ranks, route.per_peer)), wired), wired)]
         case Pair():
@@ -80,6 +78,16 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
 def _ahead(ranks: int, apart: int, size: float) -> Sends:
     rank = np.arange(ranks)
     return Sends(rank, (rank + apart) % ranks, np.full(ranks, size))
+
+
+@lru_cache(maxsize=4)
+def _to_each(wired: WiredTiers) -> Carried:
+    """A byte to every peer, one after the other."""
+    return _sum([_carried(wired, _ahead(wired.ranks, k, 1.0)) for k in range(1, wired.ranks)])
+
+
+def _scaled(one: Carried, size: float) -> Carried:
+    return one._replace(per_byte_s=one.per_byte_s * size, energy=None if one.energy is None else one.energy * size)
 
 
 def _first(sent: Sends, count: int) -> Sends:

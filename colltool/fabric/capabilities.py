@@ -161,10 +161,19 @@ class TierCapabilities(ABC, Generic[Of]):
     def bisection_Bps(self) -> float:
         """Bytes/s, one way, all ports, across the worst cut of one plane into halves (floor and ceil of an odd number)."""
 
+    def bisection_of(self, planes: int) -> float:
+        """Of all planes together."""
+        return self.bisection_Bps * planes
+
     @property
     def sigma(self) -> float | None:
+        """Of a plane by itself."""
+        return self.sigma_of(1)
+
+    def sigma_of(self, planes: int) -> float | None:
         """Injection of half the endpoints over the bisection: 1 is full bisection; None for a single endpoint."""
-        return self.tier.endpoints / 2 * self._injection_Bps / self.bisection_Bps if self.bisection_Bps else None
+        across = self.bisection_of(planes)
+        return self.tier.endpoints / 2 * self._injection_Bps * planes / across if across else None
 
     @property
     def _injection_Bps(self) -> float:

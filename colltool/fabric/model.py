@@ -18,7 +18,7 @@ from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
-from colltool.fabric.routed_tiers import GraphTier, HyperXTier
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import InNetwork, Level, Shape, Sizing
 
@@ -150,7 +150,7 @@ class ClosTier(SizedTier):
 
 
 Tier = Annotated[
-    StarTier | FullMeshTier | LatticeTier | ClosTier | GraphTier | HyperXTier,
+    StarTier | FullMeshTier | LatticeTier | ClosTier | GraphTier | HyperXTier | DragonflyTier | DragonflyPlusTier,
     Field(discriminator="topology"),
     Accepted("a tier: a mapping with name, topology, bandwidth ..."),
 ]

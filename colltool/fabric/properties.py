@@ -102,6 +102,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         for one, under in zip(kind.classes if kind.levels else (), below, strict=False)
     )
     sizing, misfits = _sizing(kind, levels, planes)
+    clos = sizing is None and kind.joined_by == "switches" and len(kind.reached) > 1
     in_planes = (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
     return TierFacts(
         name=tier.name,
@@ -111,12 +112,12 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         ranks=tier.endpoints * planes,
         domains=domains,
         diameter_links=kind.diameter_links if sizing is None or levels else kind.diameter_links * len(sizing.levels),
-        bisection_Bps=kind.bisection_Bps * planes,
+        bisection_Bps=kind.bisection_of(planes),
         neighbours=kind.neighbours,
         links=kind.links(copies) if sizing is None else copies * tier.endpoints + sizing.cables,
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
-        fat_tree=fat_tree_for(copies * tier.endpoints) if sizing is None and len(kind.reached) > 1 else None,
+        fat_tree=fat_tree_for(copies * tier.endpoints) if clos else None,
         notes=(*in_planes, *_rim_notes(kind), *(sizing.notes if sizing else ()), *misfits),
         levels=levels,
         misfits=misfits,

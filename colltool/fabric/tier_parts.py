@@ -172,6 +172,17 @@ class GraphLink(Part):
     alpha: ft.Alpha | None = None
 
 
+class GroupLinks(Part):
+    """Cables of a dragonfly: ``bandwidth`` of one, shared by all ranks; ``alpha`` that passing one adds.
+
+    ``links``: in parallel between two switches (``local``) or between two groups (``global``).
+    """
+
+    bandwidth: ft.Bandwidth
+    alpha: ft.Alpha
+    links: ft.Count = 1
+
+
 class AxisLinks(Part):
     """What joins two nodes of a HyperX along an axis: ``links`` cables in parallel; default: the tier's numbers.
 

@@ -17,9 +17,10 @@ from colltool.base.arrays import largest
 from colltool.base.formatting import Shape
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.capabilities import DistanceClass, TierCapabilities
+from colltool.fabric.dragonfly import DragonflyTopology
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
 from colltool.fabric.routed import GraphTopology, HyperXTopology
-from colltool.fabric.routed_tiers import GraphTier, HyperXTier
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tier_parts import InNetwork, Level, Sizing, oversubscription_totals
 
 
@@ -165,6 +166,8 @@ def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
             return ClosTopology(tier)
         case GraphTier():
             return GraphTopology(tier)
+        case DragonflyTier() | DragonflyPlusTier():
+            return DragonflyTopology(tier)
         case HyperXTier():
             return HyperXTopology(tier)
         case _:

@@ -14,7 +14,7 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from colltool.algorithms.wires import GraphWires, HyperXWires, Wires
+from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.schedules.links import Floats, Indices, LinkClass, LinkModel, LinkUse
 
 
@@ -38,13 +38,24 @@ class Router(ABC):
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         """The links between two nodes, with the share of each message; ``number`` counts :attr:`wires`."""
 
+    def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
+        """Bytes on each of :attr:`wires`, the same as by :meth:`uses`."""
+        parts: list[list[tuple[Indices, Floats]]] = [[] for _ in self.wires]
+        for use in self.uses(src, dst):
+            parts[use.number].append((use.resource, size[use.message] * use.share))
+        found = []
+        for wire, some in zip(self.wires, parts, strict=True):
+            link, sent = map(np.concatenate, zip(*some, strict=True)) if some else (np.zeros(0, dtype=np.int64), np.zeros(0))
+            found.append(np.bincount(link, sent, len(wire.Bps)).astype(np.float64))
+        return found
+
     @abstractmethod
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """Seconds between nodes, on top of an endpoint's own, and the links passed."""
 
-    @abstractmethod
     def ends(self, number: int) -> tuple[Indices, Indices]:
-        """Of each link of a kind the node that it leaves and the one where it ends."""
+        """Of each link of a kind the node that it leaves and the one where it ends; asked where ranks have no ports."""
+        raise NotImplementedError
 
     @abstractmethod
     def name(self, number: int, resource: int) -> str:
@@ -181,6 +192,10 @@ def router_of(wires: Wires) -> Router:
             return GraphRouter(wires)
         case HyperXWires():
             return HyperXRouter(wires)
+        case DragonflyWires():
+            from colltool.schedules.dragonfly import DragonflyRouter  # which builds on this module
+
+            return DragonflyRouter(wires)
         case _:
             assert_never(wires)
 
@@ -197,14 +212,33 @@ class RoutedLinks(LinkModel):
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
         self.router, self.stride = router_of(wires), stride
         self.alpha_s = alpha_s if wires.has_ports else 0.0  # without ports the links have it all
+        self.slower = [  # a link of less bandwidth counts for more of the fastest
+            np.divide(wire.Bps.max(initial=0.0), wire.Bps, out=np.zeros_like(wire.Bps), where=wire.Bps > 0)
+            for wire in self.router.wires
+        ]
         self.offsets = np.arange(1 if alone else stride)
         every = np.ones(ranks, dtype=bool)
         self.ports = 2 if wires.has_ports else 0
         self.classes = [LinkClass(tier, f"ports {way}", every, capacity_Bps) for way in ("out", "in")[: self.ports]]
-        networks = -(-ranks // (inside * self.endpoints)) if self.ports else self.copies
+        self.networks = -(-ranks // (inside * self.endpoints)) if self.ports else self.copies
         for wire in self.router.wires:
-            fastest, exists = float(wire.Bps.max(initial=0.0)) or 1.0, np.tile(wire.Bps > 0, networks)
+            fastest, exists = float(wire.Bps.max(initial=0.0)) or 1.0, np.tile(wire.Bps > 0, self.networks)
             self.classes.append(LinkClass(tier, wire.name, exists, fastest, endpoint=not self.ports))
+
+    def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
+        """Behind ports all that a step sends over a network at once."""
+        if not self.ports:
+            return super().loads(src, dst, size)
+        found: list[Floats] = []
+        for ranks in (src, dst):
+            found.append(np.bincount(ranks[ranks < self.ranks], size[ranks < self.ranks], self.ranks).astype(np.float64))
+        a, b = (np.add.outer(self.offsets, self.split(ranks)[0] * self.stride) for ranks in (src, dst))
+        network, sums = src // (self.inside * self.endpoints), []
+        for number in range(self.networks):
+            some = network == number
+            start, end = (self.router.node_of(ends[:, some].ravel()) for ends in (a, b))
+            sums.append(self.router.loads(start, end, np.tile(size[some], len(self.offsets))))
+        return found + [np.concatenate([one * slower for one in load]) for slower, *load in zip(self.slower, *sums, strict=True)]
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         for way, ranks in enumerate((src, dst)[: self.ports]):
@@ -215,10 +249,9 @@ class RoutedLinks(LinkModel):
         for offset in self.offsets:
             ends = (self.router.node_of(end * self.stride + offset) for end in (a, b))
             for use in self.router.uses(*ends):
-                wire = self.router.wires[use.number]
-                slower = wire.Bps.max() / wire.Bps[use.resource]  # a link of less bandwidth counts for more of the fastest
-                resource = network[use.message] * len(wire.Bps) + use.resource
-                yield LinkUse(self.ports + use.number, resource, use.message, use.share * slower)
+                slower = self.slower[use.number]
+                resource = network[use.message] * len(slower) + use.resource
+                yield LinkUse(self.ports + use.number, resource, use.message, use.share * slower[use.resource])
 
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
         if self.ports:

@@ -36,6 +36,7 @@ from colltool.fabric.tier_parts import (
     AxisLinks,
     Eta,
     GraphLink,
+    GroupLinks,
     HopByHop,
     InNetwork,
     Level,
@@ -337,10 +338,11 @@ def test_every_key_of_a_model_has_words(definition: type[BaseModel]) -> None:
 def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
-    assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos", "graph", "hyperx"]
+    wanted = ["star", "full_mesh", "torus", "mesh", "clos", "graph", "hyperx", "dragonfly", "dragonfly_plus"]
+    assert list(tier.kinds) == wanted
     library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, MeasuredTime}
     prices = {Prices, PartPrice}
-    parts = {AxisLinks, Eta, GraphLink, InNetwork, HopByHop, Level, Limits, MeasuredRange, Protocol, Sizing}
+    parts = {AxisLinks, Eta, GraphLink, GroupLinks, InNetwork, HopByHop, Level, Limits, MeasuredRange, Protocol, Sizing}
     assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}
 
 

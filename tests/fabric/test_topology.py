@@ -114,6 +114,9 @@ def every_kind() -> list[TierCapabilities[Tier]]:
     shapes: dict[str, dict[str, object]] = {word: {"shape": [4, 2]} for word in ("torus", "mesh")}
     shapes["hyperx"] = {"shape": [4, 2], "hosts": 2}
     shapes["graph"] = {"edges": [[0, 1], [1, 2], [2, 3], [3, 0], [0, "s"], [2, "s"]]}
+    link = {"bandwidth": 1e9, "alpha": "1us"}
+    groups = {"hosts": 2, "switches": 2, "groups": 2, "local": link, "global": link}
+    shapes |= {"dragonfly": groups, "dragonfly_plus": {**groups, "spines": 2}}
     return [capabilities_of(tier(word, **shapes.get(word, {"size": 8}))) for word in TOPOLOGIES] + [
         capabilities_of(clos(8, (2, 8), (2.0,)))
     ]

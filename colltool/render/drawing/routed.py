@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from math import cos, pi, prod, sin
 from typing import NamedTuple, assert_never
 
-from colltool.algorithms.wires import GraphWires, HyperXWires, Wires
+from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
+from colltool.render.drawing.dragonfly import draw_dragonfly, drawn_endpoints
 from colltool.render.drawing.svg import Area, Canvas, Focus
 from colltool.render.views.fabric_parts import link_text, switches_text
 
@@ -38,13 +39,18 @@ def drawn_ranks(diagram: TierDiagram) -> int:
             return min(wires.endpoints, MOST_NODES)
         case HyperXWires():
             return prod(min(size, MOST_PLACES) for size in wires.shape[:2]) * max(1, wires.hosts)
+        case DragonflyWires():
+            return drawn_endpoints(wires)
         case _:
             assert_never(wires)
 
 
 def draw_routed(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
     """The network itself; of many nodes the first."""
-    count, sketch = diagram.facts.endpoints, _sketch(_wires(diagram), room)
+    wires = _wires(diagram)
+    if isinstance(wires, DragonflyWires):
+        return draw_dragonfly(canvas, diagram, wires, words, room)
+    count, sketch = diagram.facts.endpoints, _sketch(wires, room)
     for a, b in sketch.links:
         _link(canvas, sketch.spots[a], sketch.spots[b], bows=sketch.bows)
     for node, (x, y) in sketch.spots.items():
@@ -69,7 +75,7 @@ def _wires(diagram: TierDiagram) -> Wires:
     return wires
 
 
-def _sketch(wires: Wires, room: Area) -> Sketch:
+def _sketch(wires: GraphWires | HyperXWires, room: Area) -> Sketch:
     match wires:
         case GraphWires():
             return _graph(wires, room)

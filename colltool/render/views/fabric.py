@@ -31,7 +31,7 @@ from colltool.render.views.fabric_parts import (
 def _blocks(result: FabricShown) -> list[Block]:
     fabric, table = result.fabric, _table(result)
     tiers = {tier.name: tier for tier in fabric.tiers}
-    sigma = number("sigma", "sigma", "{:.3g}".format, get=lambda facts: capabilities_of(tiers[facts.name]).sigma)
+    sigma = number("sigma", "sigma", "{:.3g}".format, get=lambda facts: capabilities_of(tiers[facts.name]).sigma_of(facts.planes))
     columns = (*table.columns[:6], sigma, *table.columns[6:])
     title = "per domain of each tier; diameter in links, bisection one way, sigma: injection of half the endpoints / bisection"
     joined = (f"{tier.name} {tier.topology} of {capabilities_of(tier).extent} at {format_rate(tier.bandwidth)}"
