@@ -23,7 +23,7 @@ DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
 Segments = Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 4]")]
 
-export = group_app("Your answer as input of NCCL's tuner, MSCCL, ASTRA-sim or LogGOPSim.")
+export = group_app("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
 
 
 @command(primitive="--primitive")
@@ -247,7 +247,7 @@ def algorithm_file(
 
     Examples:
       colltool export algorithm ar -f star512 -n 4 --algorithm ring
-      colltool export algorithm ag -f dgx-h100 -n 8 --algorithm pat -o mine.yaml
+      colltool export algorithm ag -f dgx-h100 -n 8 --stride 8 --algorithm pat -o mine.yaml
     """
     from colltool.schedules.own_file import algorithm_text
 
