@@ -2,7 +2,7 @@
 
 Schema: infragraph 3.1.0 on PyPI, docs/openapi.yaml. The innermost tier is inside a device, ``node``; tiers around it join the
 instances of it, by a NIC of each accelerator, over one switch in the place of all that stand side by side. Rates are those of the
-data sheet, without η. The latency of a path is alpha: half of it a link where pairs meet under one switch, the surplus of a higher
+instances of it, by a NIC of each accelerator, over one switch in place of all that stand side by side. Rates are those of the
 level on the links that enter it.
 """
 
@@ -14,7 +14,8 @@ from itertools import pairwise
 from math import ceil, prod
 from typing import Any, assert_never
 
-from colltool.base.errors import ColltoolError
+from colltool.algorithms.twisted import is_twisted
+from colltool.base.errors import ColltoolError, given
 from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -99,6 +100,9 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
 def _lattice(tier: Tier) -> Iterator[Data]:
     """Neighbours along each axis, whole rows in one edge; the last axis runs fastest."""
     axes = capabilities_of(tier).axes
+    if is_twisted(axes):
+        fix = given("overrides", [f"{tier.name}.twist=false"])
+        raise ColltoolError(f"'{tier.name}' is a twisted torus, which is not written", argument="fabric", fix=fix)
     for at, axis in enumerate(axes):
         stride = prod(one.size for one in axes[at + 1 :])
         block = stride * axis.size

@@ -32,7 +32,7 @@ COMMENTS = {
     "name": "for titles; any letters, digits, - and _",
     "tiers": "innermost first",
     "tiers.name": "as overrides have it: NAME.bandwidth=900GB/s",
-    "tiers.topology": "star, full_mesh, torus, mesh, clos or graph",
+    "tiers.topology": "star, full_mesh, torus, mesh, clos, graph, hyperx, dragonfly or dragonfly_plus",
     "tiers.0.size": "ranks that it joins",
     "tiers.size": "domains of the tier before that it joins",
     "tiers.shape": "endpoints along each axis",

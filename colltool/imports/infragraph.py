@@ -32,7 +32,7 @@ Node = tuple[str, int]
 """A component and its index."""
 
 
-class _Device(NamedTuple):
+class _DeviceKind(NamedTuple):
     """``components``: how many of each, and its choice: cpu, xpu, nic, switch, port ..."""
 
     name: str
@@ -43,10 +43,10 @@ class _Device(NamedTuple):
         return [name for name, (count, own) in self.components.items() if own == choice and count]
 
 
-class _Graph(NamedTuple):
+class _InfraGraph(NamedTuple):
     file: str
-    devices: dict[str, _Device]
-    instances: dict[str, tuple[_Device, int]]
+    devices: dict[str, _DeviceKind]
+    instances: dict[str, tuple[_DeviceKind, int]]
     links: dict[str, Data]
     edges: list[Data]
 
@@ -70,10 +70,10 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
     return node, _network(graph, set(kinds)) if graph.edges or count > 1 else None
 
 
-def _graph(name: str) -> _Graph:
+def _graph(name: str) -> _InfraGraph:
     data = _content(name)
     devices = {one.name: one for one in (_device(item, name) for item in _list(data, "devices", name))}
-    graph = _Graph(name, devices, {}, {}, _list(data, "edges", name))
+    graph = _InfraGraph(name, devices, {}, {}, _list(data, "edges", name))
     for one in _list(data, "instances", name):
         device = devices.get(_word(one, "device", name))
         if device is None:
@@ -125,16 +125,16 @@ def _count(data: Data, name: str) -> int:
     return found
 
 
-def _device(data: Data, name: str) -> _Device:
+def _device(data: Data, name: str) -> _DeviceKind:
     parts = _list(data, "components", name)
-    return _Device(
+    return _DeviceKind(
         _word(data, "name", name),
         data,
         {_word(one, "name", name): (_count(one, name), str(one.get("choice"))) for one in parts},
     )
 
 
-def _indices(graph: _Graph, text: str, count: int) -> range:
+def _indices(graph: _InfraGraph, text: str, count: int) -> range:
     """Of ``nic``, ``nic[3]``, ``nic[0:8:2]``: as Python slices."""
     found = _SLICE.fullmatch(text)
     parts = (found[2] or ":").split(":") if found else []
@@ -149,7 +149,7 @@ def _indices(graph: _Graph, text: str, count: int) -> range:
     raise graph.refuse(f"{shown(text)} is no slice of {count}")
 
 
-def _components(graph: _Graph, device: _Device, text: str) -> list[Node]:
+def _components(graph: _InfraGraph, device: _DeviceKind, text: str) -> list[Node]:
     """``cx7[0:2].port[0]`` of composed devices as nodes of the outermost component, one for each of all that is named."""
     first, *inner = text.split(".")
     name = first.partition("[")[0]
@@ -165,7 +165,7 @@ def _components(graph: _Graph, device: _Device, text: str) -> list[Node]:
     return [node for node in found for _ in range(each)]
 
 
-def _paired(graph: _Graph, edge: Data, ones: list[Any], others: list[Any]) -> Iterator[tuple[Any, Any]]:
+def _paired(graph: _InfraGraph, edge: Data, ones: list[Any], others: list[Any]) -> Iterator[tuple[Any, Any]]:
     scheme = edge.get("scheme")
     if scheme not in ("one2one", "many2many"):
         raise graph.refuse(f"the scheme {shown(scheme)} is not read", "write one2one or many2many")
@@ -185,7 +185,7 @@ def _rate(link: Data) -> float | None:
     return None
 
 
-def _node(graph: _Graph, device: _Device) -> NodeDump:
+def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     (xpu,) = device.of("xpu")[:1]
     count = device.components[xpu][0]
     links = {_word(one, "name", graph.file): one for one in _list(device.data, "links", graph.file)}
@@ -223,7 +223,7 @@ def _node(graph: _Graph, device: _Device) -> NodeDump:
     )
 
 
-def _network(graph: _Graph, hosts: set[str]) -> ClosNetwork:
+def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
     ports = {
         f"{name}.{index}": sum(device.components[port][0] for port in device.of("port"))
         for name, (device, count) in graph.instances.items()
@@ -251,7 +251,7 @@ def _network(graph: _Graph, hosts: set[str]) -> ClosNetwork:
     return clos_of(Wiring(file=graph.file, tool=TOOL, ports=ports, hosts=cabled, cables=cables))
 
 
-def _ends(graph: _Graph, end: Any) -> list[tuple[str, Node, int]]:
+def _ends(graph: _InfraGraph, end: Any) -> list[tuple[str, Node, int]]:
     """Instance, component and a number of its own for each of all that an endpoint names."""
     text = _word(end, "instance", graph.file)
     name = text.partition("[")[0]
