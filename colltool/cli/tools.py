@@ -184,14 +184,14 @@ _NAMES = [{"type": "array", "items": {"type": "string"}}]
 _TYPES: dict[str, list[Schema]] = {
     "str": [{"type": "string"}], "int": [{"type": "integer"}], "float": [{"type": "number"}], "bool": [{"type": "boolean"}],
     "AnyPath": [{"type": "string"}], "Primitive": [{"type": "string"}], "AnyFabric": _FILE, "FabricSource": _FILE,
-    "AnyJob": _FILE,
+    "AnyJob": _FILE, "AnyAlgorithms": [{"type": "string"}, {"type": "object"}, {"type": "array", "items": {"anyOf": _FILE}}],
     "Mapping": [{"type": "object"}], "Overrides": [*_NAMES, {"type": "object"}], "Keep": [*_NAMES, {"type": "object"}],
     "Logs": [{"type": "string"}, *_NAMES], "AnyShape": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}],
     "Readings": [{"type": "object"}], "None": [], "os.PathLike": [], "NDArray": [], "Layout": [], "Job": [],
     "LadderDefinition": [],
 }  # fmt: skip
 """What JSON has for a type of Python; nothing for what only Python has."""
-_ONLY_PYTHON = ("watch", "values")
+_ONLY_PYTHON = ("watch", "values", "simulator")  # the last starts another program
 
 
 def input_schema(name: str) -> Schema:
