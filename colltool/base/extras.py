@@ -1,7 +1,7 @@
 """The error where a package of an extra is missing: it says what to type, from wherever this colltool was installed.
 
-colltool is in no package index that we know of, so ``pip install 'colltool[plot]'`` would find nothing: a checkout is named by its
-path, an installation by what pip wrote down about it (``direct_url.json``, PEP 610).
+colltool is in no package index that we know of, so ``pip install 'colltool[plot]'`` would find nothing: a checkout is named by
+its path, an installation by what pip wrote down about it (``direct_url.json``, PEP 610).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _direct_url() -> dict[str, Any]:
 
 
 def _requirement(extra: str, direct_url: dict[str, Any]) -> str:
-    """``/src/colltool[plot]`` of a checkout, ``colltool[plot] @ git+https://...`` of an address, ``colltool[plot]`` of an index."""
+    """``/src/colltool[plot]`` of a folder, ``colltool[plot] @ git+https://...`` of an address, ``colltool[plot]`` of an index."""
     from urllib.parse import unquote, urlsplit
 
     url = str(direct_url.get("url", ""))

@@ -112,7 +112,7 @@ def drawn(result: Any, view: str = "", *, paged: bool = False) -> Iterator[Figur
 
 
 def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> None:
-    """Raise a ColltoolError if matplotlib is missing or does not load; ``what`` is the subject of its message, ``extra`` brings it."""
+    """Raise a ColltoolError if matplotlib is missing or does not load: ``what`` needs it, ``extra`` brings it."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
