@@ -21,7 +21,7 @@ from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, algorithm
 from colltool.algorithms.wires import Edge, GraphWires
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 
-GRAPH: frozenset[Topology] = frozenset({"graph"})
+ON_LINKS: frozenset[Topology] = frozenset({"graph", "hyperx"})
 MOST_RANKS = 24  # beyond it packing takes seconds
 _FINEST = 64  # rates are taken as multiples of the slowest over this
 _ENDLESS = 1 << 60
@@ -207,8 +207,7 @@ def _augment(left: Capacities, level: Mapping[int, int], ways: Mapping[int, Iter
 
 def links_between_ranks(group: Group) -> str | None:
     """A graph whose links join ranks, few enough to pack trees over."""
-    wires = group.wires
-    if not isinstance(wires, GraphWires) or wires.nodes > wires.endpoints:
+    if group.wires is None or group.wires.between_ranks is None:
         return "needs links between the ranks themselves, without switches"
     return f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None
 
@@ -216,7 +215,7 @@ def links_between_ranks(group: Group) -> str | None:
 _over_all_links = partial(
     algorithm,
     "forest",
-    on=GRAPH,
+    on=ON_LINKS,
     requires=(links_between_ranks, all_ports),
     shipped_by=("NCCL", "RCCL", "MSCCL++"),
     source=f"{FORESTCOLL}; NCCL and RCCL search for rings over all links: {NCCL_RINGS}",
@@ -265,7 +264,12 @@ def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
     return (0,) if primitive in (BC, REDUCE) else tuple(range(group.ranks))
 
 
+def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
+    wires = group.wires and group.wires.between_ranks
+    assert wires is not None  # links_between_ranks let nobody else in
+    return forest_of(wires, roots)
+
+
 def _trees(group: Group, roots: tuple[int, ...]) -> Terms:
-    assert isinstance(group.wires, GraphWires)  # links_between_ranks let nobody else in
-    found = forest_of(group.wires, roots)
+    found = forest_on(group, roots)
     return Terms(found.depth, 1 / (len(roots) * found.rate), Links(), fill=found.fill)

@@ -50,6 +50,11 @@ class GraphWires(NamedTuple):
         return len(self.edges)
 
     @property
+    def between_ranks(self) -> GraphWires | None:
+        """The links as a graph without switches; None where there are some."""
+        return self if self.nodes == self.endpoints else None
+
+    @property
     def slowest_s(self) -> float:
         """The longest latency of a link."""
         return max(edge.alpha_s for edge in self.edges)
@@ -127,6 +132,20 @@ class HyperXWires(NamedTuple):
         return prod(self.shape) * sum(size - 1 for size in self.shape)
 
     @property
+    def between_ranks(self) -> GraphWires | None:
+        """Of whole boxes, of which the last axis that is met may be met in part."""
+        if self.hosts or self.endpoints > prod(self.shape):
+            return None
+        edges, stride = [], 1
+        for size, rate, alpha_s in zip(self.shape, self.Bps, self.alpha_s, strict=True):
+            for node in range(self.endpoints):
+                start = node - node // stride % size * stride
+                line = (start + place * stride for place in range(size))
+                edges += [Edge(node, other, rate, alpha_s) for other in line if node != other < self.endpoints]
+            stride *= size
+        return GraphWires(self.endpoints, self.endpoints, tuple(edges))
+
+    @property
     def slowest_s(self) -> float:
         return max(self.alpha_s)
 
@@ -175,6 +194,11 @@ class DragonflyWires(NamedTuple):
     @property
     def has_ports(self) -> bool:
         return True
+
+    @property
+    def between_ranks(self) -> None:
+        """Endpoints stand at switches."""
+        return None
 
     @property
     def slowest_s(self) -> float:

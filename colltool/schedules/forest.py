@@ -7,18 +7,16 @@ from itertools import chain
 
 import numpy as np
 
-from colltool.algorithms.forest import Forest, forest_of, roots_of
+from colltool.algorithms.forest import Forest, forest_on, roots_of
 from colltool.algorithms.group import Group
-from colltool.algorithms.wires import GraphWires
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.program import Batches, Edges, Program, backwards, fired, schedule
 
 
 @schedule("forest", AR, AG, RS, BC, REDUCE)
 def forest(primitive: Primitive, group: Group, segments: int) -> Program:
-    assert isinstance(group.wires, GraphWires)  # links_between_ranks let nobody else in
     roots = roots_of(primitive, group)
-    found = forest_of(group.wires, roots)
+    found = forest_on(group, roots)
     edges = _edges(found)
 
     def down() -> Batches:

@@ -93,7 +93,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128"),
     "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "pp=4", "--keep", "tp=1"),
 }
-WITHOUT_FORMATS = {"schema", 
+WITHOUT_FORMATS = {
+    "schema",
     "export",
     "guide",
     "mcp",
