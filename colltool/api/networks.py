@@ -253,9 +253,7 @@ def verify(
     found = []
     for fabric in map(v.fabric_of, v.several_of(fabrics)):
         one = run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=vectors)
-        found.append(
-            one if simulator is None else with_simulator(simulator_of(simulator), one, size_bytes, fabric, group, pieces)
-        )
+        found.append(one if other is None else with_simulator(other, one, size_bytes, fabric, group, pieces))
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
     return Verification(
         sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides, simulator or ""

@@ -18,7 +18,7 @@ from colltool.cli.output import write, write_bytes
 DEFAULT_RANKS, TRACED_RANKS = 64, 4
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
-export = group_app("Your answer as input of NCCL's tuner, ASTRA-sim or LogGOPSim.")
+export = group_app("Your answer as input of NCCL's tuner, ASTRA-sim, LogGOPSim.")
 
 
 @command(primitive="--primitive")
