@@ -9,8 +9,9 @@ import yaml
 from colltool.base.errors import ManyErrors
 from colltool.definitions.source import Source, scan
 from colltool.fabric.load import read_fabric
-from colltool.fabric.model import Fabric, TierBase
+from colltool.fabric.model import Fabric
 from colltool.fabric.model import Tier as AnyTier
+from colltool.fabric.tier_base import TierBase
 from colltool.sizing.size_clos import ClosPlan, clos_plan
 
 Tier = dict[str, Any]
@@ -53,6 +54,37 @@ def torus(*shape: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Ti
 
 def mesh(*shape: int, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
     return torus(*shape, alpha=alpha, bw=bw, **more) | {"topology": "mesh"}
+
+
+def graph(*edges: Any, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    """Links as ``(0, 1)`` or as mappings."""
+    links = [list(edge) if isinstance(edge, tuple) else edge for edge in edges]
+    return {"topology": "graph", "alpha": us(alpha), "bandwidth": gb(bw), "edges": links, **more}
+
+
+def dragonfly(
+    hosts: int, switches: int, groups: int, spines: int = 0, *, local: float = 100.0, far: float = 100.0, cables: int = 1,
+    routing: str = "minimal", alpha: float = 1.0, bw: float = 100.0, **more: Any,
+) -> Tier:  # fmt: skip
+    """Local and global links of so many GB/s, 0.25 us and 0.5 us; a dragonfly+ where there are spines."""
+    tier = {"topology": "dragonfly_plus", "spines": spines} if spines else {"topology": "dragonfly"}
+    return {
+        **tier,
+        "hosts": hosts,
+        "switches": switches,
+        "groups": groups,
+        "alpha": us(alpha),
+        "bandwidth": gb(bw),
+        "local": {"bandwidth": gb(local), "alpha": us(0.25)},
+        "global": {"bandwidth": gb(far), "alpha": us(0.5), "links": cables},
+        "routing": routing,
+        **more,
+    }
+
+
+def hyperx(*shape: int, hosts: int = 0, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    given = {"topology": "hyperx", "shape": list(shape), "alpha": us(alpha), "bandwidth": gb(bw), **more}
+    return given | ({"hosts": hosts} if hosts else {})
 
 
 def clos(size: int, *levels: LevelSpec, alpha: float | None = None, bw: float = 50.0, **more: Any) -> Tier:

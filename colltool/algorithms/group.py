@@ -3,10 +3,24 @@
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
+from colltool.algorithms.wires import Wires
 from colltool.base.errors import given
 
-Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "torus", "mesh"]
-JoinedBy = Literal["switches", "pair_links", "neighbour_links", "tiers"]
+Topology = Literal[
+    "star",
+    "full_mesh",
+    "clos",
+    "tiers",
+    "lattice_tiers",
+    "routed_tiers",
+    "torus",
+    "mesh",
+    "graph",
+    "hyperx",
+    "dragonfly",
+    "dragonfly_plus",
+]
+JoinedBy = Literal["switches", "pair_links", "neighbour_links", "routes", "tiers"]
 
 
 _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
@@ -15,8 +29,13 @@ _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
     "clos": ("switches", "a Clos"),
     "tiers": ("tiers", "a group over several tiers"),
     "lattice_tiers": ("tiers", "a group over several tiers, one of them a lattice"),
+    "routed_tiers": ("tiers", "a group over several tiers, one of them routed link by link"),
     "torus": ("neighbour_links", "a torus"),
     "mesh": ("neighbour_links", "a mesh"),
+    "graph": ("routes", "a graph of links"),
+    "hyperx": ("routes", "a HyperX"),
+    "dragonfly": ("routes", "a dragonfly"),
+    "dragonfly_plus": ("routes", "a dragonfly+"),
 }
 assert set(_WORDS) == set(get_args(Topology))
 
@@ -31,8 +50,9 @@ def _joined(*by: JoinedBy) -> frozenset[Topology]:
 
 SWITCHED = _joined("switches")
 FULL_MESH = _joined("pair_links")
-ONE_TIER = _joined("switches", "pair_links")
-ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers"}
+ROUTED = _joined("routes")
+ONE_TIER = _joined("switches", "pair_links", "routes")
+ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers", "routed_tiers"}
 LATTICE = _joined("neighbour_links")
 SEVERAL_TIERS = _joined("tiers")
 
@@ -40,22 +60,31 @@ SEVERAL_TIERS = _joined("tiers")
 @cache
 def needs(topologies: frozenset[Topology]) -> str:
     """Where an algorithm runs, in words: what to print when it does not."""
-    if topologies == SEVERAL_TIERS:
+    if topologies <= SEVERAL_TIERS:
         return "needs a group over several tiers"
     *others, last = [here for topology, (_, here) in _WORDS.items() if topology in topologies - SEVERAL_TIERS]
     return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
 
 
 class Axis(NamedTuple):
-    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``."""
+    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``.
+
+    ``twist``: of a twisted torus, how far on along each axis its wraparound lands; ``wrap`` is then false.
+    """
 
     size: int
     wrap: bool
+    twist: tuple[int, ...] = ()
 
     @property
     def is_ring(self) -> bool:
         """Whether the wraparound is a link of its own: from three ranks on."""
         return self.wrap and self.size >= 3
+
+    @property
+    def closed(self) -> bool:
+        """Whether all its ranks have two links along it."""
+        return self.is_ring or bool(self.twist)
 
     @property
     def diameter(self) -> int:
@@ -87,6 +116,8 @@ class Group(NamedTuple):
     posts_cost: bool = False  # the fabric says what each further message takes of those that a rank posts at once
     one_port: bool = False  # a rank drives one port or link at a time, and posts one message after the other
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
+    wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
+    links: int = 0  # of routed tiers, on which the messages of every step are put
 
     @property
     def joined_by(self) -> JoinedBy:

@@ -277,7 +277,7 @@ def _why_same(
         if span is not None and parts[1:2] == ["levels"] and len(parts) > 2:
             names = [level.name for level in capabilities_of(span.tier).levels]
             at = names.index(parts[2]) if parts[2] in names else int(parts[2])
-            met = [level.name for level in tier_paths(span.tier, span.endpoints, asked.readings, occupancy=span.occupancy).used]
+            met = [level.name for level in tier_paths(span.seat, asked.readings).used]
             where = where._replace(level=names[at])
             if names[at] not in met and at:
                 where = where._replace(reason="level", below=names[at - 1], endpoints=span.endpoints)

@@ -82,6 +82,8 @@ ARGUMENTS = {
     "sizes": Argument("--size -M", "SIZE,...", "Bytes per rank. [default: six sizes, 1KB to 1GB]"),
     "algorithm": Argument("-a --algorithm", "NAME", offers="algorithm"),
     "algorithms": Argument("-a --algorithm", "NAME,...", "Only these, comma-separated.", offers="algorithm"),
+    "algorithm_files": Argument("--algorithm-file", "FILE",
+        "An algorithm of your own: YAML, MSCCL XML, an MSCCL++ plan; repeatable."),
     "library": Argument("--library", "|".join(LIBRARIES),
         "Consider only what this library implements, or NAME@VERSION of library list. [default: the fabric's own, else all]",
         words=LIBRARIES),
@@ -220,6 +222,9 @@ ARGUMENTS = {
     "plot": Argument("--plot", "FILE", "Draw it: .png, .svg or .pdf; needs matplotlib."),
     "plot_what": Argument("--plot-what", help="What to draw over size.", kind="word"),
     "files": Argument("", "FILE..."),
+    "dumps": Argument("", "KIND FILE...", "What to read: a kind of dump and its file, or two of them."),
+    "like": Argument("--like", "FABRIC", "Whose numbers stand in for what is untold. [default: by the devices]", offers="fabric"),
+    "network_nodes": Argument("--nodes", "N", "Nodes that the network joins, without a dump of it. [default: 1]", "count", 1),
     "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
     "no_pager": Argument("--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"),
 }  # fmt: skip

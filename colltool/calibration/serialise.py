@@ -18,7 +18,7 @@ from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.calibration.envelope import Prior, certainty
 from colltool.calibration.select import SWITCH, ChosenFit, Member, components, under_names
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
-from colltool.fabric.topology import cable_s
+from colltool.fabric.capabilities import cable_s
 from colltool.measurements.series import Series
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import estimates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import colltool
 from colltool.api.arguments import COUNTS
@@ -15,10 +15,15 @@ from colltool.cli.command import command, failed, group_app
 from colltool.cli.options import EVERYBODY, FabricChoice, GroupChoice, Out
 from colltool.cli.output import write, write_bytes
 
+if TYPE_CHECKING:
+    from colltool.schedules.own import OwnSchedule
+
 DEFAULT_RANKS, TRACED_RANKS = 64, 4
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
-export = group_app("Your answer as input of NCCL's tuner, ASTRA-sim, LogGOPSim.")
+Segments = Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 4]")]
+
+export = group_app("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
 
 
 @command(primitive="--primitive")
@@ -102,6 +107,7 @@ def verify(
     alone: o.Alone = False,
     shape: o.Shape = None,
     algorithm: o.Algorithms = None,
+    algorithm_file: o.AlgorithmFiles = None,
     size: o.Size = "16MB",
     segments: Annotated[int | None, o.option("segments")] = None,
     trace: Annotated[bool, o.option("trace")] = False,
@@ -117,6 +123,8 @@ def verify(
     only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an ideal that the note
     describes. mismatch: exit 1.
 
+    With --with: also what a simulator that is installed here finds for the same schedules (colltool guide exports).
+
     Examples:
       colltool verify
       colltool verify ar -f torus512 -n 64
@@ -124,13 +132,13 @@ def verify(
       colltool verify ar -f dgx-h100 -n 16 --stride 8
       colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
       colltool verify ar -f star512 -n 4 --algorithm ring --trace --values
-      colltool verify ar -f star512 -n 16 --algorithm ring,rabenseifner --with htsim
+      colltool verify -f dgx-h100 --algorithm-file my.xml
     """
-    count = ranks if fabric or shape or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
+    count = ranks if fabric or shape or ranks is not None or algorithm_file else TRACED_RANKS if trace else DEFAULT_RANKS
     result = colltool.verify(
         [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS], primitive, ranks=count, stride=stride,
-        alone=alone, shape=shape, algorithms=values.names(algorithm), size=size, segments=segments, trace=trace,
-        values="example" if concrete else (), simulator=simulator,
+        alone=alone, shape=shape, algorithms=values.names(algorithm), algorithm_files=algorithm_file or (), size=size,
+        segments=segments, trace=trace, values="example" if concrete else (), simulator=simulator,
     )  # fmt: skip
     out.emit(result)
     if not result.holds:
@@ -198,6 +206,79 @@ def astra_sim(
         write_bytes(folder / name, text.encode(), "output", folder=folder)
     lines = (f"{' and '.join(files)}: {place(loaded, who).placement.spoken}", *to_know(loaded, who, ideal, bytes_))
     write("".join(f"{line}\n" for line in lines), None)
+
+
+@command(export, "infragraph", "The fabric as an InfraGraph, ASTRA-sim 3's network.")
+def infragraph(fabric: FabricChoice, output: o.Output = None) -> None:
+    """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between them, as JSON.
+
+    Examples:
+      colltool export infragraph -f dgx-h100 -o network.json
+      colltool export infragraph -f clos-4to1 --set fabric.size=64
+    """
+    from colltool.export.infragraph import infragraph as text_of
+
+    target = o.to_file(output)
+    write(text_of(fabric.load()), target)
+
+
+_ALGORITHM = "The algorithm to write, as price names it."
+
+
+@command(export, "msccl", "An algorithm as MSCCL's XML.")
+def msccl(
+    primitive: o.Primitive,
+    fabric: FabricChoice,
+    algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
+    group: GroupChoice = EVERYBODY,
+    segments: Segments = None,
+    output: o.Output = None,
+) -> None:
+    """The messages of a shipped algorithm as XML, for the MSCCL runtime and RCCL; price --algorithm-file reads it back.
+
+    Examples:
+      colltool export msccl ar -f dgx-h100 -n 8 --algorithm ring -o ring.xml
+      colltool export msccl ar -f dgx-h100 -n 16 --algorithm hierarchical:ring/ring
+    """
+    from colltool.export.msccl import msccl_xml
+
+    target = o.to_file(output)
+    write(msccl_xml(_schedule(primitive, fabric, algorithm, group, segments)), target)
+
+
+@command(export, "algorithm", "An algorithm as a file to start from.")
+def algorithm_file(
+    primitive: o.Primitive,
+    fabric: FabricChoice,
+    algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
+    group: GroupChoice = EVERYBODY,
+    segments: Segments = None,
+    schema: Annotated[  # noqa: ARG001 - has printed and stopped
+        bool, o.schema_option("algorithm", "colltool.schedules.own_file:AlgorithmFile")
+    ] = False,
+    output: o.Output = None,
+) -> None:
+    """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and priced.
+
+    Examples:
+      colltool export algorithm ar -f star512 -n 4 --algorithm ring
+      colltool export algorithm ag -f dgx-h100 -n 8 --stride 8 --algorithm pat -o mine.yaml
+    """
+    from colltool.schedules.own_file import algorithm_text
+
+    target = o.to_file(output)
+    write(algorithm_text(_schedule(primitive, fabric, algorithm, group, segments)), target)
+
+
+def _schedule(primitive: str, fabric: FabricChoice, algorithm: str, group: GroupChoice, segments: int | None) -> OwnSchedule:
+    import colltool.algorithms
+    import colltool.schedules  # noqa: F401 - fills the makers
+    from colltool.api.values import count_if, primitive_of
+    from colltool.estimate.placement import GroupSpec
+    from colltool.export.schedule import shipped_schedule
+
+    name, cut = values.single(algorithm, "algorithm"), count_if(segments, "segments")
+    return shipped_schedule(fabric.load(), GroupSpec(*group), primitive_of(primitive), name, cut)
 
 
 @command(export, "goal", "A schedule, message by message, for LogGOPSim.")

@@ -70,7 +70,17 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
         ]
         alphas = [level.alpha_s for level in levels]
         model = links_of(
-            able.joined_by, ranks, inside, size, tier.name, rate, axes=able.axes, alphas_s=alphas, boundaries=borders, rails=rails
+            able.joined_by,
+            ranks,
+            inside,
+            size,
+            tier.name,
+            rate,
+            axes=able.axes,
+            alphas_s=alphas,
+            boundaries=borders,
+            rails=rails,
+            wires=able.wires(size),
         )
         out.append(model)
         inside *= size

@@ -14,8 +14,9 @@ from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import price_series
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import SameFabric
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import TierCapabilities, capabilities_of
+from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, with_tiers, without_in_network
 from colltool.measurements.series import LogLibrary, Point, Series, log_library
 

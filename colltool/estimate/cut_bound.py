@@ -19,6 +19,8 @@ from math import prod
 from typing import Any, NamedTuple, assert_never
 
 from colltool.algorithms.group import Axis
+from colltool.algorithms.twisted import links_across
+from colltool.algorithms.wires import CutSide
 from colltool.base.arrays import largest, least
 from colltool.base.primitives import AR, P2P, Number, Primitive
 from colltool.estimate.assumptions import Readings
@@ -103,7 +105,7 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
 def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
     """Single ranks, the domains of each tier, its leaves, and halves of its lattices."""
     rates = [_rate(span, primitive) for span in placed.spans]
-    own = [[rate * count for count in _ports(span)] for span, rate in zip(placed.spans, rates, strict=True)]
+    own = [[rate * count for count in _ports(span, rate)] for span, rate in zip(placed.spans, rates, strict=True)]
     for index, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
         outside = [sum(wires) for wires in zip(*own[index + 1 :], strict=True)] or [0.0, 0.0, 0.0]
         poorest, richest, mean = (here + there for here, there in zip(own[index], outside, strict=True))
@@ -114,6 +116,7 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Itera
         if readings.placement == "packed":
             yield from _leaves(placed, span, rate, outside[1], computes=computes)
         yield from _halves(span, rate, outside[1])
+        yield from _routed(span, outside[1])
 
 
 def _rate(span: Span, primitive: Primitive) -> Any:
@@ -124,7 +127,7 @@ def _rate(span: Span, primitive: Primitive) -> Any:
     return largest(*rates) * tier.ports
 
 
-def _ports(span: Span) -> tuple[float, float, float]:
+def _ports(span: Span, rate: Any) -> tuple[Any, Any, Any]:
     """Ports or links of the member with the fewest, with the most, and of all on average."""
     kind = capabilities_of(span.tier)
     match kind.joined_by:
@@ -132,12 +135,17 @@ def _ports(span: Span) -> tuple[float, float, float]:
             return 1.0, 1.0, 1.0
         case "pair_links":
             return (span.endpoints - 1.0,) * 3
+        case "routes":
+            if (wires := span.seat.wires) is not None and wires.has_ports:
+                return 1.0, 1.0, 1.0
+            each = [one.Bps / rate for one in _wire_cuts(span) if one.after - one.first == 1] or [1.0]
+            return min(each), max(each), sum(each) / len(each)
         case "neighbour_links":
             axes = _axes(span)
             return (
-                float(sum(2 if one.is_ring else 1 for one in axes)),
-                float(sum(min(one.size - 1, 2) for one in axes)),
-                sum(2.0 if one.is_ring else 2 * (one.size - 1) / one.size for one in axes),
+                float(sum(2 if one.closed else 1 for one in axes)),
+                float(sum(2 if one.closed else min(one.size - 1, 2) for one in axes)),
+                sum(2.0 if one.closed else 2 * (one.size - 1) / one.size for one in axes),
             )
         case _:
             assert_never(kind.joined_by)
@@ -166,11 +174,28 @@ def _leaves(placed: PlacedGroup, span: Span, rate: Any, beyond: Any, *, computes
         yield Cut(sides, copies * (full + bool(rest)), copies * (full * whole.Bps + last.Bps), computes)
 
 
+def _wire_cuts(span: Span) -> Iterator[CutSide]:
+    """Of a routed tier; with a stride only its ranks one by one."""
+    wires = span.seat.wires
+    for one in wires.cuts() if wires else ():
+        if one.after - one.first == 1 or span.occupancy.stride == 1:
+            yield one
+
+
+def _routed(span: Span, beyond: Any) -> Iterator[Cut]:
+    """The first endpoints of a routed tier against the rest, plus ports on tiers beyond."""
+    for one in _wire_cuts(span):
+        ranks = (one.after - one.first) * span.ranks_inside
+        yield Cut((Side(ranks, one.Bps * span.ranks_inside + ranks * beyond),))
+
+
 def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
-    """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus ports on tiers beyond."""
+    """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus ports on tiers beyond.
+
+    Of a twisted torus, also every twist along the axis.
+    """
     axes = _axes(span)
     nodes = prod(axis.size for axis in axes)
-    for axis in axes:
-        lines = nodes // axis.size * span.ranks_inside
-        ranks = axis.size // 2 * lines
-        yield Cut((Side(ranks, lines * (2 if axis.is_ring else 1) * rate + ranks * beyond),))
+    for number, axis in enumerate(axes):
+        ranks = axis.size // 2 * (nodes // axis.size) * span.ranks_inside
+        yield Cut((Side(ranks, links_across(axes, number) * span.ranks_inside * rate + ranks * beyond),))

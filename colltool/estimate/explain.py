@@ -20,8 +20,9 @@ from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import mode, price
 from colltool.estimate.results import Overrides
+from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import cable_s, capabilities_of
+from colltool.fabric.topology import capabilities_of
 
 AnyRow = Algorithm | Composition
 NO_WORDS = "without words: they are docstrings, which PYTHONOPTIMIZE=2 removes"
@@ -107,7 +108,7 @@ def _words(row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = ""
         return words
     runs_on, over = needs(row.topologies), row.topologies & SEVERAL_TIERS
     if over and over != row.topologies:
-        runs_on += f"; also over several tiers{'' if over == SEVERAL_TIERS else ', none of them a lattice'}"
+        runs_on += f"; also over several tiers{'' if 'lattice_tiers' in over else ', none of them a lattice'}"
     requires = tuple(check.__doc__ or "" for check in row.requires)
     return words._replace(runs_on=runs_on, requires=requires, status=row.status, note=said(row.note), in_switch=row.in_switch)
 

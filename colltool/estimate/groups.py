@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
 from typing import Any, TypeVar
 
-from colltool.algorithms.group import Group
+from colltool.algorithms.group import Group, Topology
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
+from colltool.algorithms.twisted import diameter_of
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers
+from colltool.estimate.wired import TierSeat
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
@@ -26,8 +29,8 @@ Seen = tuple[Group, PathClasses]
 class Span:
     """A tier that the group spans: endpoints taken, group members behind each, and how they sit.
 
-    ``at_once``: groups on its switches at the same time (interleaved siblings, and one per rank of an endpoint). ``seen`` caches
-    :func:`tier_group`.
+    ``at_once``: groups on its switches at the same time (interleaved siblings, and one per rank of an endpoint). ``behind``:
+    ranks of any group behind each endpoint. ``seen`` caches :func:`tier_group`.
     """
 
     tier: Tier
@@ -35,7 +38,12 @@ class Span:
     ranks_inside: int
     occupancy: Occupancy = PACKED
     at_once: int = 1
+    behind: int = 1
     seen: dict[tuple[Readings, bool, bool], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def seat(self) -> TierSeat:
+        return TierSeat(self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy)
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
                 beside = max(1, inside // rails * min(members, rails // gcd(who.stride, rails)) // members)
             behind = members if who.alone or who.stride == 1 else inside
             at_once = -(-behind // rails) * (1 if who.alone else stop.stride)
-            spans.append(Span(stop.tier, stop.members, members, Occupancy(stop.stride, beside, who.alone), at_once))
+            spans.append(Span(stop.tier, stop.members, members, Occupancy(stop.stride, beside, who.alone), at_once, inside))
         axes = capabilities_of(stop.tier).part(stop.members, stop.stride)
         slices += [(stop.tier.name, tuple(axis.size for axis in axes))] if axes else []
         inside *= tier.endpoints
@@ -141,7 +149,8 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
     if key in span.seen:
         return span.seen[key]
     tier, kind, idle_nics = span.tier, capabilities_of(span.tier), span.ranks_inside if leaders else 1
-    reach = tier_paths(tier, span.endpoints, readings, idle_nics, span.occupancy)
+    seat = span.seat._replace(nics=idle_nics)
+    reach = tier_paths(seat, readings)
     hardware = reach.in_switch
     group = Group(
         ranks=span.endpoints,
@@ -155,6 +164,8 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
         tree_beta=readings.tree_beta,
         posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
+        wires=None if seat.wires is None else seat.wires.scaled(1 / (tier.bandwidth * tier.ports)),
+        links=0 if seat.wires is None else seat.wires.links,
     )
     return span.seen.setdefault(key, (group, reach))
 
@@ -167,18 +178,24 @@ def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
 def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
-    tiers = tuple((span.tier, span.occupancy) for span in placed.spans)
-    outer = placed.spans[-1]
+    outer, kinds = placed.spans[-1], [capabilities_of(span.tier) for span in placed.spans]
     axes = capabilities_of(outer.tier).part(outer.endpoints, outer.occupancy.stride) or ()
     group = Group(
         ranks=placed.ranks,
-        topology="lattice_tiers" if any(capabilities_of(tier).axes for tier, _ in tiers) else "tiers",
-        hops=max(1, sum(axis.diameter for axis in axes)),
+        topology=_over(kinds),
+        hops=max(1, diameter_of(axes)),
         tree_beta=readings.tree_beta,
-        posts_cost=all(tier.post is not None for tier, _ in tiers),
+        posts_cost=all(span.tier.post is not None for span in placed.spans),
         one_port=readings.ports == "one",
+        links=sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
     )
-    return group, flat_paths(tiers, placed.ranks, readings)
+    return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings)
+
+
+def _over(kinds: Sequence[TierCapabilities[Tier]]) -> Topology:
+    if any(kind.joined_by == "routes" for kind in kinds):
+        return "routed_tiers"
+    return "lattice_tiers" if any(kind.axes for kind in kinds) else "tiers"
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:

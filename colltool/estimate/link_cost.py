@@ -46,6 +46,10 @@ class LinkCost(NamedTuple):
 
 def link_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[LinkCost]:
     """The cost of one term on a group: at least one run of messages, nearest class first."""
+    if reach.wired is not None:
+        from colltool.estimate.routed_cost import routed_costs  # numpy, which other prices do without
+
+        return routed_costs(terms, reach, readings)
     match terms.route:
         case Ring() as route:
             if route.via in ("outermost", "innermost"):

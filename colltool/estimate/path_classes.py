@@ -8,15 +8,18 @@ from functools import cached_property, partial
 from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
-from colltool.algorithms.lattice import busiest_link
+from colltool.algorithms.lattice import all_to_all_load
 from colltool.algorithms.rooted import edges_leaving
 from colltool.base.arrays import anywhere, least
+from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive, Terms, Trees
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.placement import PACKED, Occupancy
+from colltool.estimate.placement import Occupancy
+from colltool.estimate.wired import TierSeat, WiredTiers
+from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Limits
-from colltool.fabric.topology import cable_s, capabilities_of
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import levels_under
 
 Flows = Callable[[int], float]
@@ -117,7 +120,7 @@ class PathClasses:
 
     ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered placement, where any hop may cross
     the whole tier but the number of peers in one's own leaf is still known; ``unit`` ranks (an endpoint of the outermost tier)
-    then stay together.
+    then stay together. ``wired``: the tiers' links where a tier is routed; messages are then counted on these, not by class.
     """
 
     ranks: int
@@ -126,6 +129,7 @@ class PathClasses:
     scattered: bool
     unit: int = 1
     in_switch: InSwitch | None = None
+    wired: WiredTiers | None = None
 
     @cached_property
     def in_a_phase(self) -> PathClasses:
@@ -217,16 +221,18 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupan
     return tuple(levels)
 
 
-def tier_paths(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, occupancy: Occupancy = PACKED) -> PathClasses:
+def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
     """The classes of a group on one tier, counted in its own endpoints.
 
     The aggregation tree of its switches is no taller than the levels that the group spans, nor than the switches' limit. A tier
     of one class has as many levels as its sizing requires. Each switch pass has its part of the longest cable.
     """
-    levels, scattered = _tier_levels(tier, 1, readings, idle_nics, occupancy), readings.placement == "scattered"
+    tier, ranks, occupancy = seat.tier, seat.endpoints, seat.occupancy
+    levels, scattered = _tier_levels(tier, 1, readings, seat.nics, occupancy), readings.placement == "scattered"
     kind = capabilities_of(tier)
     spec, block = kind.in_network, kind.sizing
-    found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered)
+    wired = _wired([seat._replace(inside=1)], ranks, readings)
+    found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
     if spec is None:
         return found
     spanned = len(levels) if scattered else 1 + next(i for i, level in enumerate(levels) if level.span >= ranks)
@@ -241,10 +247,21 @@ def tier_paths(tier: Tier, ranks: int, readings: Readings, idle_nics: int = 1, o
     return replace(found, in_switch=InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits))
 
 
-def flat_paths(tiers: Sequence[tuple[Tier, Occupancy]], ranks: int, readings: Readings) -> PathClasses:
+def _wired(seats: Sequence[TierSeat], ranks: int, readings: Readings) -> WiredTiers | None:
+    """Of a group with a routed tier; scattered ranks are then nowhere in particular."""
+    routed = [seat.tier.name for seat in seats if capabilities_of(seat.tier).joined_by == "routes"]
+    if routed and readings.placement == "scattered":
+        fix = f"leave out {given('placement')}"
+        what = f"'{routed[0]}' is routed link by link, so it must be known where ranks sit"
+        raise ColltoolError(what, argument="placement", fix=fix)
+    return WiredTiers(tuple(seats), ranks, readings.ideal) if routed else None
+
+
+def flat_paths(seats: Sequence[TierSeat], ranks: int, readings: Readings) -> PathClasses:
     placed: list[PathClass] = []
     counted: list[PathClass] = []
     inside, scattered = 1, readings.placement == "scattered"
+    tiers = [(seat.tier, seat.occupancy) for seat in seats]
     for tier, occupancy in tiers:
         unit = inside
         inside *= occupancy.members(tier.endpoints)
@@ -256,6 +273,6 @@ def flat_paths(tiers: Sequence[tuple[Tier, Occupancy]], ranks: int, readings: Re
     tier, occupancy = tiers[-1]
     endpoints = ranks // unit
     axes = capabilities_of(tier).part(endpoints, occupancy.stride) or ()
-    crowd = max([1.0, *(busiest_link(axis) * endpoints / (endpoints - 1) for axis in axes)])
+    crowd = max(1.0, all_to_all_load(axes) * endpoints / (endpoints - 1))
     placed[-1] = placed[-1]._replace(crowd=crowd)
-    return PathClasses(ranks, tuple(placed), tuple(counted), scattered, unit)
+    return PathClasses(ranks, tuple(placed), tuple(counted), scattered, unit, wired=_wired(seats, ranks, readings))

@@ -11,6 +11,7 @@ from math import ceil
 from textwrap import wrap
 from typing import Literal, NamedTuple, assert_never
 
+from colltool.algorithms.twisted import is_twisted
 from colltool.base.errors import ColltoolError, given, spell
 from colltool.base.formatting import format_bytes, format_factor, shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
@@ -148,6 +149,9 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
             return [_dimension("Switch", span.endpoints, _one_class(span, readings))]
         case "pair_links":
             return [_dimension("FullyConnected", span.endpoints, _one_class(span, readings))]
+        case "routes":
+            what = f"'{span.tier.name}' is routed link by link, which ASTRA-sim's dimensions cannot express"
+            raise ColltoolError(what, argument="fabric", fix="take a group inside the tiers below it, or a star of its bandwidth")
         case "tiers":
             raise AssertionError("a tier alone is not several")
         case _:
@@ -156,7 +160,7 @@ def _dimensions(span: Span, readings: Readings) -> list[AstraDimension]:
 
 def _one_class(span: Span, readings: Readings) -> PathClass:
     name = span.tier.name
-    used = tier_paths(span.tier, span.endpoints, readings, occupancy=span.occupancy).used
+    used = tier_paths(span.seat, readings).used
     thinned = max((boundary.oversubscription for boundary in used[-1].boundaries), default=1.0)
     if thinned > 1:
         what, setting = f"'{name}' is oversubscribed {thinned:g}:1 within the group", "oversubscription=1"
@@ -175,10 +179,13 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
 def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
     tier, kind = span.tier, capabilities_of(span.tier)
     axes = [axis for axis in kind.part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
+    if is_twisted(axes):
+        what = f"'{tier.name}' is a twisted torus here, which ASTRA-sim cannot express: its tori are rings along each axis"
+        raise ColltoolError(what, argument="fabric", fix=given("overrides", [f"{tier.name}.twist=false"]))
     if any(axis.size > 2 and not axis.wrap for axis in axes):  # two ranks are a ring with and without
         what = f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and ASTRA-sim has only rings"
         raise ColltoolError(what, argument="fabric", fix="take whole axes of a torus, or a slice that has wraparound")
-    (level,) = tier_paths(tier, span.endpoints, readings, occupancy=span.occupancy).used
+    (level,) = tier_paths(span.seat, readings).used
     return [_dimension("Ring", axis.size, level) for axis in axes]
 
 

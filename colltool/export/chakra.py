@@ -49,7 +49,7 @@ def chakra(plan: Plan) -> dict[str, bytes]:
         what = f"{len(works):,} nodes for each of {ranks} ranks are more than {MOST_WRITTEN:,}"
         fewer = given("job_overrides", [f"batch.global={max(1, plan.setup.global_batch // 8)}"])
         raise ColltoolError(what, argument="ranks", fix=f"take a smaller batch, {fewer}, or fewer ranks")
-    groups = _GroupNumbers(plan.setup.layout.group("pp"), ranks)
+    groups = _CommGroups(plan.setup.layout.group("pp"), ranks)
     files = {}
     for rank in range(ranks):
         nodes = list(_nodes(works, rank, groups))
@@ -117,7 +117,7 @@ def _pass(name: str, seconds: float, calls: Sequence[Work]) -> Iterator[Work]:
             yield call
 
 
-class _GroupNumbers:
+class _CommGroups:
     """Numbers of groups from 1, as they are met; ``stages``: the ranks of a pipeline."""
 
     def __init__(self, stages: RankGroup, ranks: int) -> None:
@@ -139,7 +139,7 @@ def _around(group: RankGroup, rank: int) -> tuple[int, ...]:
     return tuple(first + one for one in group.members)
 
 
-def _nodes(works: Sequence[Work], rank: int, groups: _GroupNumbers) -> Iterator[ChakraNode]:
+def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[ChakraNode]:
     """Nodes of one rank. A work waits for the one in line before it; what runs beside is waited for at the end."""
     first, line, beside = 0, tuple[int, ...](), list[int]()
     owed: dict[str, float] = {}
@@ -164,7 +164,7 @@ def _nodes(works: Sequence[Work], rank: int, groups: _GroupNumbers) -> Iterator[
             line = ids
 
 
-def _made(work: Work, rank: int, groups: _GroupNumbers, at: int) -> Iterator[tuple[NodeType, dict[str, Value]]]:
+def _made(work: Work, rank: int, groups: _CommGroups, at: int) -> Iterator[tuple[NodeType, dict[str, Value]]]:
     """Types and attributes of the nodes that a work is on a rank: a message is one sent, one received."""
     if work.sent is None:
         yield "COMP_NODE", {}

@@ -42,7 +42,7 @@ def goal(run: Scheduled, size: float) -> str:
 
     A rank starts a step when its own part of the step before is done. ColltoolError as :meth:`Scheduled.steps`.
     """
-    ranks = [_Rank() for _ in range(run.program.ranks)]
+    ranks = [_RankLabels() for _ in range(run.program.ranks)]
     for number, step in enumerate(run.steps(size)):
         _write(ranks, step, number)
     body = ("\n".join([f"rank {k} {{", *rank.lines, "}\n"]) for k, rank in enumerate(ranks))
@@ -65,7 +65,7 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
         yield "segments overlap: a rank of LogGOPSim does not send while it receives, as the price lets it: up to twice the time"
 
 
-class _Rank:
+class _RankLabels:
     """The lines of one rank, and what its next operations wait for."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _Rank:
         return self.before
 
 
-def _write(ranks: list[_Rank], step: list[Sent], number: int) -> None:
+def _write(ranks: list[_RankLabels], step: list[Sent], number: int) -> None:
     """One step: every rank in it sends and receives at the same time; a tag is a step."""
     waits = {rank: ranks[rank].wait() for one in step for rank in (one.src, one.dst)}
     done: dict[int, list[str]] = {rank: [] for rank in waits}

@@ -98,7 +98,7 @@ def _notes(sections: Sequence[_TunerSection], clusters: Sequence[Cluster], chann
     yield f"channels: {asked}."
     for cluster in clusters:
         for span in cluster.placed.spans:
-            used = tier_paths(span.tier, span.endpoints, Readings(), occupancy=span.occupancy).used[-1]
+            used = tier_paths(span.seat, Readings()).used[-1]
             share = max((boundary.oversubscription for boundary in used.boundaries), default=1.0)
             if share > 1:
                 yield f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.spoken}, which NCCL's model ignores."

@@ -6,21 +6,21 @@ Schema.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from itertools import combinations, pairwise
+from itertools import pairwise
 from math import prod
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from colltool.algorithms.libraries import LibraryName
-from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
-from colltool.fabric.tier_parts import Eta, InNetwork, Level, Protocol, Shape, Sizing
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
+from colltool.fabric.tier_base import SizedTier, TierBase
+from colltool.fabric.tier_parts import InNetwork, Level, Shape, Sizing
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -28,106 +28,9 @@ _LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}
 _WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
 _SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
 _CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
-_PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
 _LEVELS = Accepted(f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
-_PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
 _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
-
-
-class TierBase(Part):
-    """``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
-
-    name: ft.Name
-    bandwidth: ft.Bandwidth
-    eta: Annotated[Eta, Field(default_factory=lambda: Eta()), parts.ETA]
-    ports: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
-    max_size: ft.Count | None = None
-    cable: ft.Cable | None = None
-    energy: ft.BitEnergy | None = None
-    post: ft.Overhead | None = None
-    protocols: Annotated[tuple[Annotated[Protocol, _PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
-    algorithms: Annotated[
-        dict[
-            ft.PrimitiveName,
-            Annotated[
-                tuple[ft.AlgorithmName, ...],
-                Field(min_length=1, max_length=ft.MAX_LISTED),
-                Accepted("a list of algorithms, such as [ring, in-network]"),
-            ],
-        ]
-        | None,
-        Accepted("a mapping such as {all_reduce: [ring, in-network]}"),
-    ] = None
-
-    @property
-    @abstractmethod
-    def endpoints(self) -> int:
-        """Ranks, or whole domains of the tier below."""
-
-    @property
-    def level_names(self) -> tuple[str, ...]:
-        """Bottom up; empty without levels."""
-        return ()
-
-    def protocols_for(self, primitive: Primitive) -> dict[str, Protocol]:
-        """The protocols that a primitive can run under here, by name; empty where the tier lists none for it."""
-        listed = self.protocols or ()
-        own = {one.name: one for one in listed if one.primitives and primitive in one.primitives}
-        return own or {one.name: one for one in listed if one.primitives is None}
-
-    @field_validator("algorithms", mode="wrap")
-    @classmethod
-    def _algorithms_exist(cls, given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        keys = [key for key in given if isinstance(key, str)] if isinstance(given, dict) else []
-        parts.check_named_once(keys)
-        listed = validate(given)
-        slips = []
-        for key, (primitive, names) in zip(keys, (listed or {}).items(), strict=True):
-            for index, name in enumerate(names):
-                if name in names[:index]:
-                    slips.append(Slip(f"'{name}' is named twice", "list it once", (key, index)))
-                    continue
-                try:
-                    parts.check_algorithm(primitive, name)
-                except ColltoolError as error:
-                    slips.append(Slip(error.what, error.fix, (key, index)))
-        parts.refuse(slips)
-        return listed
-
-    @model_validator(mode="after")
-    def _agrees(self) -> TierBase:
-        """A primitive finds at most one protocol of a name, and the endpoints find room."""
-        slips: dict[int, Slip] = {}
-        for (_, other), (index, one) in combinations(enumerate(self.protocols or ()), 2):
-            both = set(one.primitives or ()) & set(other.primitives or ())
-            if one.name == other.name and (both or one.primitives is other.primitives is None):
-                what = f"two protocols are called '{one.name}' {f'for {min(both)}' if both else 'for all primitives'}"
-                fix = "give each a name of its own, or primitives that differ"
-                slips.setdefault(index, Slip(what, fix, ("protocols", index)))
-        parts.refuse([slips[index] for index in sorted(slips)])
-        if self.max_size is not None and self.endpoints > self.max_size:
-            what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
-            raise Slips(Slip(what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)))
-        return self
-
-    @property
-    def switches(self) -> InNetwork | None:
-        """What its switches compute."""
-        return None
-
-    def on_datasheet(self) -> Self:
-        """By its own numbers: without protocols and lists of algorithms."""
-        switch = {"in_network": one.model_copy(update={"protocols": None})} if (one := self.switches) else {}
-        return self.model_copy(update={"protocols": None, "algorithms": None, **switch})
-
-
-class SizedTier(TierBase):
-    size: Annotated[ft.Count, Accepted(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")]
-
-    @property
-    def endpoints(self) -> int:
-        return self.size
 
 
 class StarTier(SizedTier):
@@ -157,12 +60,15 @@ class FullMeshTier(SizedTier):
 class LatticeTier(TierBase):
     """A torus or a k-D mesh; ``alpha`` and ``bandwidth`` are one link's, one direction; ``wrap``: which axes are closed.
 
+    ``twist``: the wraparound of each short axis lands half way round every axis of twice its length, as TPU v4 offers it.
+
     What its maker rents out: shapes (``slices``), and boxes of whole cubes (``cube``, their edge), which alone have wraparound.
     """
 
     topology: Literal["torus", "mesh"]
     shape: Shape
     wrap: Annotated[tuple[ft.Flag, ...] | None, Field(min_length=1, max_length=ft.MAX_DEPTH), _WRAP] = None
+    twist: ft.Flag = False
     slices: Annotated[tuple[Shape, ...], Field(min_length=1, max_length=ft.MAX_LISTED), _SLICES] | None = None
     cube: Annotated[int | None, Field(ge=2, le=ft.MAX_RANKS, strict=True), _CUBE] = None
     alpha: ft.Alpha
@@ -177,6 +83,8 @@ class LatticeTier(TierBase):
             slips.append(Slip(f"has {len(wrap)} entries, the shape has {axes} axes", "give one for each axis", ("wrap",)))
         elif any(wrap) and not self.closes:
             slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
+        if self.twist and not slips:
+            slips += parts.twist_slips(self.shape, self.wrap, self.cube, torus=self.closes)
         for index, one in enumerate(self.slices or ()):
             if len(one) != axes:
                 slips.append(Slip(f"has {len(one)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
@@ -247,7 +155,7 @@ class ClosTier(SizedTier):
 
 
 Tier = Annotated[
-    StarTier | FullMeshTier | LatticeTier | ClosTier,
+    StarTier | FullMeshTier | LatticeTier | ClosTier | GraphTier | HyperXTier | DragonflyTier | DragonflyPlusTier,
     Field(discriminator="topology"),
     Accepted("a tier: a mapping with name, topology, bandwidth ..."),
 ]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.algorithms.group import Axis, JoinedBy
+from colltool.algorithms.wires import Wires
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.signedinteger[Any]]  # 32 bits where there is one for every message or rank, 64 elsewhere
@@ -302,8 +303,11 @@ def links_of(
     alphas_s: Sequence[float] = (0.0,),
     boundaries: Sequence[LevelBoundary] = (),
     rails: int = 1,
+    wires: Wires | None = None,
+    stride: int = 1,
+    alone: bool = False,
 ) -> LinkModel:
-    """The links of a lattice or full mesh, else one port per rank and what joins its levels; α of each level."""
+    """The links of a lattice, full mesh or routed network, else one port per rank and what joins its levels; α of each level."""
     match joined_by:
         case "switches" | "tiers":
             return SwitchedLinks(
@@ -312,7 +316,17 @@ def links_of(
         case "pair_links":
             return MeshLinks(ranks, inside, endpoints, tier, capacity_Bps, alpha_s=alphas_s[0])
         case "neighbour_links":
-            return LatticeLinks(axes, ranks, inside, tier, capacity_Bps, alpha_s=alphas_s[0])
+            from colltool.schedules.twisted import TwistedLinks  # which builds on this module
+
+            kind = TwistedLinks if any(axis.twist for axis in axes) else LatticeLinks
+            return kind(axes, ranks, inside, tier, capacity_Bps, alpha_s=alphas_s[0])
+        case "routes":
+            from colltool.schedules.routed import RoutedLinks  # which builds on this module
+
+            assert wires is not None  # a routed tier has them
+            return RoutedLinks(
+                wires, ranks, inside, endpoints, tier, capacity_Bps, alpha_s=alphas_s[0], stride=stride, alone=alone
+            )
         case _:
             assert_never(joined_by)
 

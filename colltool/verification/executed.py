@@ -1,7 +1,5 @@
 """One schedule, executed: what was counted, what that takes in seconds, and what it says of its formula."""
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from colltool.algorithms.composed import NATURAL_ORDER
@@ -11,11 +9,14 @@ from colltool.base.primitives import A2A, Pipeline, totals
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
+from colltool.estimate.wired import links_on
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
 from colltool.schedules.lattice import compose
-from colltool.schedules.links import Floats, LatticeLinks, LevelBoundary, links_of, tier_of
+from colltool.schedules.links import Floats, LatticeLinks, links_of, tier_of
+from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Program, Step, maker
+from colltool.schedules.twisted import TwistedLinks
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
@@ -44,24 +45,12 @@ class TimedLinks(Network):
     """Seconds per byte of M on the ports, links and uplinks of every tier that a group spans; uplinks are those of its members.
 
     Contention is left out, oversubscription counts. Written from the fabric, not from prices: it is what prices are held against.
-    ``placed`` is packed, its ranks are its members; ``groups``: its tiers as the phases of a composition see them; ``nodes``:
-    members and, on a single tier, the servers or padding after them.
+    ``placed`` is packed, its ranks are its members; ``nodes``: members and, on a single tier, the servers or padding after them.
     """
 
-    def __init__(self, placed: PlacedGroup, groups: Sequence[Group], nodes: int) -> None:
-        self.alpha_s, tiers = 0.0, []
-        for k, span in enumerate(placed.spans):
-            tier, inside, rate = capabilities_of(span.tier), span.ranks_inside, span.tier.bandwidth * span.tier.ports
-            boundaries = []
-            for below, above in pairwise(tier.classes):
-                members = span.occupancy.members(below.group)
-                uplinks = members * inside * span.occupancy.ports(below.group) * rate / above.oversubscription
-                boundaries.append(LevelBoundary(below.name, members, uplinks))
-            endpoints = -(-nodes // inside) if k == len(placed.spans) - 1 else span.endpoints
-            axes, alphas = groups[k].axes if groups else (), [one.alpha_s for one in tier.classes]
-            made = links_of(tier.joined_by, nodes, inside, endpoints, "", rate, axes=axes, alphas_s=alphas, boundaries=boundaries)
-            tiers.append(made)
-        super().__init__(*tiers)
+    def __init__(self, placed: PlacedGroup, nodes: int) -> None:
+        self.alpha_s = 0.0
+        super().__init__(*(links_on(span.seat, nodes, last=span is placed.spans[-1]) for span in placed.spans))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         """Adds the longest latency of every step to ``alpha_s``."""
@@ -93,7 +82,7 @@ def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
 
 def network_for(group: Group, servers: int = 0) -> Network:
     """The links of a lattice or full mesh, else a port for every rank and server."""
-    return Network(links_of(group.joined_by, group.ranks + servers, axes=group.axes))
+    return Network(links_of(group.joined_by, group.ranks + servers, axes=group.axes, wires=group.wires))
 
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
@@ -110,7 +99,8 @@ def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = (
     program = flat_program(row, group, segments)
     network = network_for(group, program.servers)
     (links,) = network.tiers
-    if isinstance(links, LatticeLinks) and program.primitive is A2A:
+    halved = not isinstance(links, TwistedLinks)  # whose ways tie in more than two
+    if isinstance(links, LatticeLinks) and halved and program.primitive is A2A:
         return traced_by_hops(program, links, vectors)
     return traced(program, network, vectors)
 
@@ -133,7 +123,7 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
     if outer and any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
     program = flat_program(row, group, segments)
-    timed_links = TimedLinks(placed, [], program.nodes)
+    timed_links = TimedLinks(placed, program.nodes)
     run(program, timed_links.carry)
     return timed_links.seconds(program, size)
 
@@ -147,6 +137,15 @@ def formula(row: Algorithm, group: Group, segments: int) -> Counts:
     return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
 
 
+def costed_counts(costed: CostModel, segments: int, tier: str = "") -> Counts:
+    """Of all parts, or those of a tier: the formula's, or, where messages are routed, what its pattern costs on the links."""
+    n_alpha = n_beta = 0.0
+    for part in (part for part in costed.parts if tier in ("", part.cost.tier)):
+        own = _cut(part.pipeline, segments) if part.pipeline else part.cost
+        n_alpha, n_beta = n_alpha + own.n_alpha, n_beta + own.n_beta * part.payload
+    return Counts(n_alpha, n_beta)
+
+
 def _cut(pipeline: Pipeline, segments: int) -> Counts:
     return Counts(*map(float, pipeline.counts(segments)))
 
@@ -158,8 +157,8 @@ def composed(
 
     ValueError: a phase has no schedule over endpoints alone.
     """
-    program, network = _on_tiers(placed, costed, segments, readings)
-    timed_links = TimedLinks(placed, network.groups, program.nodes)
+    program, network = on_tiers(placed, costed, segments, readings)
+    timed_links = TimedLinks(placed, program.nodes)
 
     def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         network.carry(batch, chunk_bytes)
@@ -167,29 +166,42 @@ def composed(
 
     outcome, counts = run(program, carry), []
     for span, one in zip(placed.spans, network.networks, strict=True):
-        n_alpha = n_beta = 0.0
-        for part in (part for part in costed.parts if part.cost.tier == span.tier.name):
-            own = _cut(part.pipeline, segments) if part.pipeline else part.cost
-            n_alpha, n_beta = n_alpha + own.n_alpha, n_beta + own.n_beta * part.payload
-        counts.append((Counts(n_alpha, n_beta), Counts(float(one.hops), one.peak)))
+        counts.append((costed_counts(costed, segments, span.tier.name), Counts(float(one.hops), one.peak)))
     return outcome, counts, timed_links.seconds(program, size)
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
-    return traced(*_on_tiers(placed, costed, segments, readings), vectors)
+    return traced(*on_tiers(placed, costed, segments, readings), vectors)
 
 
 def composed_program(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> Program:
     """ValueError: a phase has no schedule over endpoints alone."""
-    return _on_tiers(placed, costed, segments, readings)[0]
+    return on_tiers(placed, costed, segments, readings)[0]
 
 
-def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+def on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+    """A composition's messages, and its tiers' ports and links to count them on; ValueError as :func:`composed`."""
     groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
     first = {part.cost.tier: part.algorithm for part in reversed(costed.parts)}  # by the name in the tier's first phase
     choices = [first[span.tier.name] for span in placed.spans]
     order = NATURAL_ORDER.get(costed.primitive) or "inner-first"
     return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
+
+
+def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tuple[Counts, Seconds]:
+    """What an algorithm of one's own loads, step by step; its result was proved on its own buffers."""
+    network, timed_links = network_for(group), TimedLinks(placed, program.nodes)
+    for batch in program.batches:
+        network.carry(batch, program.chunk_bytes)
+        timed_links.carry(batch, program.chunk_bytes)
+    return Counts(float(network.hops), network.peak), timed_links.seconds(program, size)
+
+
+def own_trace(group: Group, schedule: OwnSchedule, vectors: Vectors) -> Trace | None:
+    """Its steps; None where chunks wait in scratch, which a trace has no place for."""
+    if not run(schedule.program()).holds:
+        return None
+    return traced(schedule.program(), network_for(group), vectors)
 
 
 def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[Verdict, str]:

@@ -15,8 +15,9 @@ from colltool.congestion.loads import link_models
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.explain import explain
 from colltool.estimate.price import price
+from colltool.fabric.capabilities import cable_s
 from colltool.fabric.load import fabric_data, load_fabric, shipped_fabrics
-from colltool.fabric.topology import cable_s, capabilities_of
+from colltool.fabric.topology import capabilities_of
 
 IDEAL = Readings(ideal=True)
 

@@ -32,7 +32,19 @@ from colltool.fabric.library import (
 )
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
-from colltool.fabric.tier_parts import Eta, HopByHop, InNetwork, Level, Limits, MeasuredRange, Protocol, Sizing
+from colltool.fabric.tier_parts import (
+    AxisLinks,
+    Eta,
+    GraphLink,
+    GroupLinks,
+    HopByHop,
+    InNetwork,
+    Level,
+    Limits,
+    MeasuredRange,
+    Protocol,
+    Sizing,
+)
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 
@@ -326,10 +338,11 @@ def test_every_key_of_a_model_has_words(definition: type[BaseModel]) -> None:
 def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
-    assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos"]
+    wanted = ["star", "full_mesh", "torus", "mesh", "clos", "graph", "hyperx", "dragonfly", "dragonfly_plus"]
+    assert list(tier.kinds) == wanted
     library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, MeasuredTime}
     prices = {Prices, PartPrice}
-    parts = {Eta, InNetwork, HopByHop, Level, Limits, MeasuredRange, Protocol, Sizing}
+    parts = {AxisLinks, Eta, GraphLink, GroupLinks, InNetwork, HopByHop, Level, Limits, MeasuredRange, Protocol, Sizing}
     assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}
 
 

@@ -28,7 +28,14 @@ _COLUMNS: tuple[Column, ...] = (
 )
 
 
+_TITLES = {"n_alpha_executed": "n_alpha", "n_beta_executed": "n_beta", "executed_s": "takes"}
+_OWN = tuple(one._replace(title=_TITLES.get(one.key, one.title)) for one in _COLUMNS if "formula" not in one.key)
+"""Of algorithms without a formula."""
+
+
 def _table(result: Verification) -> Table:
+    if all(one.n_alpha[0] is None for one in result.results):
+        return Table((*_OWN, *context(result.overrides)), result.results)
     apart = group_columns(result.results[0].group, lambda one: one.group)
     other = [number("simulated_s", result.simulator, format_time)] if result.simulator else []
     return Table((*_COLUMNS[:-1], *other, _COLUMNS[-1], *apart, *context(result.overrides)), result.results)
@@ -69,7 +76,12 @@ _ENDS_HERE = (
 
 
 def _answer(result: Verification) -> str:
-    verdicts = [one.verdict for one in result.results]
+    own = [one for one in result.results if one.n_alpha[0] is None]
+    names = ", ".join(dict.fromkeys(one.algorithm for one in own))
+    if len(own) == len(result.results):
+        promised = " and ".join(dict.fromkeys(one.primitive.spoken for one in own))
+        return f"{names}: proved, every rank ends with what {promised} promises. {sentence(_counts(result))}."
+    verdicts = [one.verdict for one in result.results if one.n_alpha[0] is not None]
     wrong, held, every = verdicts.count("mismatch"), verdicts.count("proved"), len(verdicts)
     if wrong:
         return f"{wrong} of {counted(every, 'formula')} do not hold: {_counts(result)}."

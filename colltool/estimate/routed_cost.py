@@ -1,0 +1,246 @@
+"""What a route costs where messages are routed link by link: a step's messages are put on links, the busiest counts.
+
+A formula's terms say how often who sends to whom; steps that repeat are counted once. Loads are linear in the size, so that a
+price stays a + b·M. Contention scales each tier's latency and bandwidth, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import groupby
+from typing import NamedTuple, assert_never
+
+import numpy as np
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
+from colltool.base.result import Same
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.link_cost import LinkCost
+from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.wired import WiredTiers
+from colltool.schedules.executor import Network
+from colltool.schedules.links import Floats, Indices, tier_of
+from colltool.schedules.rooted import depths, two_trees, two_trees_under_one_root
+
+
+class Sends(NamedTuple):
+    """Messages that leave together: ranks, and bytes in units of the payload."""
+
+    src: Indices
+    dst: Indices
+    size: Floats
+
+
+class Carried(NamedTuple):
+    """What a step takes: seconds of latency, mean and longest; seconds per byte of payload; the tier that sets these; J/bit."""
+
+    mean_s: float
+    longest_s: float
+    per_byte_s: float
+    tier: int
+    energy: float | None
+
+
+def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[LinkCost]:
+    """The cost of one term on a group whose tiers are routed."""
+    wired = reach.wired
+    assert wired is not None  # who calls this asked
+    ranks, route = reach.ranks, terms.route
+    carried = partial(_carried, wired)
+    match route:
+        case Ring() | Chain():
+            traffic = _around(ranks, terms.n_beta / terms.n_alpha if isinstance(route, Ring) else terms.n_beta, wired, route)
+            if isinstance(route, Chain):
+                return [_cost(terms, carried(traffic), wired)]
+            step = carried(traffic)
+            worst = readings.ring_alpha == "worst"
+            return [_cost(terms, _times(step, terms.n_alpha, worst=worst), wired)]
+        case Trees():
+            return [_cost(terms, _trees(route, ranks, wired), wired)]
+        case Rounds():
+            return _merged([_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)])
+        case Peers():
+            return [_cost(terms, _scaled(_to_each(wired), terms.n_beta / terms.n_alpha), wired)]
+        case AllPeers():
+            return [_posted(_cost(terms, _scaled(_to_all(wired), route.per_peer), wired), wired)]
+        case Pair():
+            return [_cost(terms, _farthest(ranks, terms.n_beta, wired), wired)]
+        case Links():
+            return [_cost(terms, _over_links(terms, wired), wired)]
+        case Switch() | Servers():
+            raise ColltoolError(f"{type(route).__name__} does not run where messages are routed link by link")
+        case _:
+            assert_never(route)
+
+
+def _ahead(ranks: int, apart: int, size: float) -> Sends:
+    rank = np.arange(ranks)
+    return Sends(rank, (rank + apart) % ranks, np.full(ranks, size))
+
+
+@lru_cache(maxsize=4)
+def _to_each(wired: WiredTiers) -> Carried:
+    """A byte to every peer, one after the other."""
+    return _sum([_carried(wired, _ahead(wired.ranks, k, 1.0)) for k in range(1, wired.ranks)])
+
+
+def _scaled(one: Carried, size: float) -> Carried:
+    return one._replace(per_byte_s=one.per_byte_s * size, energy=None if one.energy is None else one.energy * size)
+
+
+def _first(sent: Sends, count: int) -> Sends:
+    return Sends(sent.src[:count], sent.dst[:count], sent.size[:count])
+
+
+@lru_cache(maxsize=4)
+def _to_all(wired: WiredTiers) -> Carried:
+    """A byte to every peer, all at once."""
+    src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
+    return _carried(wired, Sends(src, dst, np.ones(len(src))))
+
+
+def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> Sends:
+    """Every rank to the next one, a chain but for the last; over rails R walks that leave each domain by a rank of their own."""
+    if route.via == "packed":
+        return _first(_ahead(ranks, 1, size), ranks - isinstance(route, Chain))
+    inside = wired.sizes[0]
+    rail, place = np.indices((inside, ranks))
+    order = place // inside * inside + (rail + place) % inside  # rank at each place of each walk
+    ends = order, np.roll(order, -1, axis=1)
+    src, dst = (one[:, : ranks - isinstance(route, Chain)].ravel() for one in ends)
+    return Sends(src, dst, np.full(len(src), size / inside))
+
+
+def _trees(route: Trees, ranks: int, wired: WiredTiers) -> Carried:
+    """α along the way from a leaf to the root, a level at its slowest edge; bytes of both trees at once."""
+    trees = two_trees(ranks) if route.both_ways else two_trees_under_one_root(ranks)
+    up: list[tuple[Indices, Indices]] = []
+    slowest: dict[int, float] = {}
+    for parents in trees:
+        child = np.flatnonzero(parents >= 0)
+        up.append((child, parents[child]))
+        depth, took = depths(parents)[child], wired.latency(child, parents[child])
+        for level in range(1, int(depth.max()) + 1):
+            slowest[level] = max(slowest.get(level, 0.0), float(took[depth == level].max()))
+    child, parent = map(np.concatenate, zip(*up, strict=True))
+    src, dst = (np.concatenate([child, parent]), np.concatenate([parent, child])) if route.both_ways else (parent, child)
+    carried = _carried(wired, Sends(src, dst, np.full(len(src), 0.5)))
+    mean = sum(slowest.values()) / len(slowest)
+    # a rank that drives more than one full port (--tree-beta) moves as much less
+    return carried._replace(mean_s=mean, longest_s=mean)
+
+
+def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
+    kept = ranks - route.folded
+    stands = np.concatenate([2 * np.arange(route.folded) + 1, np.arange(2 * route.folded, ranks)])  # for each that takes part
+    place = np.arange(kept)
+    for stride, load in route.steps:
+        match route.partner:
+            case "xor":
+                src, dst = place, place ^ stride
+            case "shift":
+                src, dst = place, (place + stride) % kept
+            case "fanout":
+                src = place[(place % (2 * stride) == 0) & (place + stride < kept)]
+                dst = src + stride
+            case _:
+                assert_never(route.partner)
+        yield terms._replace(n_alpha=1, n_beta=load), Sends(stands[src], stands[dst], np.full(len(src), load))
+
+
+def _over_links(terms: Terms, wired: WiredTiers) -> Carried:
+    """Between neighbours, as the formula counts them; α of the slowest link."""
+    wires, numbers = wired.seats[0].wires, wired.numbers[0]
+    assert wires is not None  # what is routed has them
+    alpha_s = wires.slowest_s * numbers.eta_alpha
+    per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
+    energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
+    return Carried(alpha_s, alpha_s, per_byte_s, 0, energy)
+
+
+def _farthest(ranks: int, size: float, wired: WiredTiers) -> Carried:
+    """One message from the first rank to that whose way is narrowest, of those to the one that it reaches last."""
+    others = np.arange(1, ranks)
+    first = 0 * others
+    far = others[np.lexsort((wired.latency(first, others), wired.alone(first, others)))[-1:]]
+    return _carried(wired, Sends(first[:1], far, np.array([size])))
+
+
+def _carried(wired: WiredTiers, sent: Sends) -> Carried:
+    took = wired.latency(sent.src, sent.dst)
+    network: Network = wired.network
+    loads, tier, worst = network.loads(sent.src, sent.dst, sent.size), 0, 0.0
+    at = 0
+    for number, one in enumerate(network.tiers):
+        width = sum(len(kind.exists) for kind in one.classes)
+        busiest = float(loads[at : at + width].max(initial=0.0))
+        tier, worst = (number, busiest) if busiest > worst else (tier, worst)
+        at += width
+    return Carried(float(took.mean()), float(took.max()), worst, tier, _energy(wired, sent))
+
+
+def _energy(wired: WiredTiers, sent: Sends) -> float | None:
+    """Σ over messages of bytes times J/bit of the tier they travel on."""
+    if all(one.energy is None for one in wired.numbers):
+        return None
+    each = np.array([one.energy or 0.0 for one in wired.numbers])
+    return float((each[tier_of(wired.network.tiers, sent.src, sent.dst)] * sent.size).sum())
+
+
+def _times(one: Carried, count: float, *, worst: bool) -> Carried:
+    """The same step so often."""
+    seconds = one.longest_s if worst else one.mean_s
+    energy = None if one.energy is None else one.energy * count
+    return one._replace(mean_s=seconds, longest_s=seconds, per_byte_s=one.per_byte_s * count, energy=energy)
+
+
+def _sum(steps: Sequence[Carried]) -> Carried:
+    """Steps one after the other; the tier is that of the longest."""
+    took = sum(one.longest_s for one in steps) / len(steps)
+    energies = [one.energy for one in steps if one.energy is not None]
+    return Carried(
+        mean_s=took,
+        longest_s=took,
+        per_byte_s=sum(one.per_byte_s for one in steps),
+        tier=max(steps, key=lambda one: one.per_byte_s).tier,
+        energy=sum(energies) if energies else None,
+    )
+
+
+def _cost(terms: Terms, carried: Carried, wired: WiredTiers) -> LinkCost:
+    """As a run of messages: n_β counts bytes over the tier's own bandwidth, so that slower or shared links count for more."""
+    numbers = wired.numbers[carried.tier]
+    n_beta = carried.per_byte_s * numbers.bandwidth_Bps * numbers.eta_beta
+    energy = carried.energy / (wired.ranks * n_beta) if carried.energy is not None and n_beta else None
+    return LinkCost(
+        tier=numbers.name,
+        level=numbers.name,
+        n_alpha=terms.n_alpha,
+        n_beta=n_beta,
+        alpha_s=carried.longest_s,
+        eta_alpha=numbers.eta_alpha,
+        bandwidth_Bps=numbers.bandwidth_Bps,
+        eta_beta=numbers.eta_beta,
+        energy=energy,
+    )
+
+
+def _posted(one: LinkCost, wired: WiredTiers) -> LinkCost:
+    """With what each further message takes that a rank posts at once."""
+    inside, posts = 1, 0.0
+    for size, numbers in zip(wired.sizes, wired.numbers, strict=True):
+        posts += numbers.post_s * numbers.eta_alpha * (inside * size - inside)
+        inside *= size
+    last = wired.numbers[-1]
+    return one._replace(alpha_s=one.alpha_s + posts - last.post_s * last.eta_alpha)
+
+
+def _merged(costs: Sequence[LinkCost]) -> list[LinkCost]:
+    """Neighbouring rounds that cost the same as one run."""
+    merged = []
+    for _, run in groupby(costs, key=lambda c: (c.tier, Same(c.alpha_s), c.energy)):
+        alike = list(run)
+        merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
+    return merged

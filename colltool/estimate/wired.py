@@ -1,0 +1,143 @@
+"""The link models of the tiers that a group spans: for proofs from the fabric as it is, for prices with contention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from colltool.algorithms.wires import Wires, shared
+from colltool.estimate.placement import Occupancy
+from colltool.fabric.model import Tier
+from colltool.fabric.topology import capabilities_of
+
+if TYPE_CHECKING:
+    from colltool.schedules.executor import Network
+    from colltool.schedules.links import Floats, Indices, LinkModel
+
+
+class TierSeat(NamedTuple):
+    """How a group sits on a tier.
+
+    ``inside``: members behind an endpoint; ``behind``: ranks behind it, which share its links; ``nics``: ports of each sender.
+    """
+
+    tier: Tier
+    endpoints: int
+    inside: int = 1
+    behind: int = 1
+    nics: int = 1
+    occupancy: Occupancy = Occupancy()
+
+    @property
+    def wires(self) -> Wires | None:
+        """The wires of a routed tier that the group meets, a rank's part of what all behind an endpoint share; None elsewhere."""
+        stride = self.occupancy.stride
+        found = capabilities_of(self.tier).wires(self.endpoints if stride == 1 else self.tier.endpoints)
+        return shared(found, self.occupancy.beside * self.nics / self.behind)
+
+
+class TierNumbers(NamedTuple):
+    """A tier's numbers for prices; η apart."""
+
+    name: str
+    bandwidth_Bps: float
+    eta_alpha: float
+    eta_beta: float
+    energy: float | None
+    post_s: float
+
+
+def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: float = 1.0, last: bool = True) -> LinkModel:
+    """The links of a tier as the group's members use them; on the ``last`` tier with servers or padding after the ranks."""
+    from colltool.schedules.links import LevelBoundary, links_of
+
+    tier, kind, who = seat.tier, capabilities_of(seat.tier), seat.occupancy
+    rate = tier.bandwidth * tier.ports * eta_beta
+    boundaries = []
+    for below, above in pairwise(kind.classes if kind.joined_by == "switches" else ()):
+        members = who.members(below.group)
+        boundaries.append(
+            LevelBoundary(below.name, members, members * seat.inside * who.ports(below.group) * rate / above.oversubscription)
+        )
+    wires = shared(seat.wires, seat.inside)
+    return links_of(
+        kind.joined_by,
+        nodes,
+        seat.inside,
+        -(-nodes // seat.inside) if last else seat.endpoints,
+        "",
+        rate,
+        axes=kind.part(seat.endpoints, who.stride) or (),
+        alphas_s=[one.alpha_s * eta_alpha for one in kind.classes],
+        boundaries=boundaries,
+        wires=wires and wires.scaled(eta_beta).slowed(eta_alpha),
+        stride=who.stride,
+        alone=who.alone,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class WiredTiers:
+    """The tiers of a group of which one is routed, innermost first; its links are built when a price needs them."""
+
+    seats: tuple[TierSeat, ...]
+    ranks: int
+    ideal: bool
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        return [seat.endpoints for seat in self.seats]
+
+    @cached_property
+    def numbers(self) -> tuple[TierNumbers, ...]:
+        return tuple(
+            TierNumbers(
+                name=seat.tier.name,
+                bandwidth_Bps=seat.tier.bandwidth * seat.tier.ports,
+                eta_alpha=1.0 if self.ideal else seat.tier.eta.alpha,
+                eta_beta=1.0 if self.ideal else seat.tier.eta.beta,
+                energy=None if seat.tier.energy is None else seat.tier.energy / seat.nics,
+                post_s=seat.tier.post or 0.0,
+            )
+            for seat in self.seats
+        )
+
+    @cached_property
+    def network(self) -> Network:
+        from colltool.schedules.executor import Network
+
+        made = []
+        for seat, numbers in zip(self.seats, self.numbers, strict=True):
+            made.append(
+                links_on(seat, self.ranks, eta_alpha=numbers.eta_alpha, eta_beta=numbers.eta_beta, last=seat is self.seats[-1])
+            )
+        return Network(*made)
+
+    def alone(self, src: Indices, dst: Indices) -> Floats:
+        """Seconds a byte of each message were it the only one: of its narrowest port or link, η included."""
+        import numpy as np
+
+        from colltool.schedules.links import tier_of
+
+        on, took = tier_of(self.network.tiers, src, dst), np.zeros(len(src))
+        for number, tier in enumerate(self.network.tiers):
+            here = np.flatnonzero(on == number)
+            for use in tier.uses(src[here], dst[here]):
+                np.maximum.at(took, here[use.message], use.share / tier.classes[use.number].capacity_Bps)
+        return took
+
+    def latency(self, src: Indices, dst: Indices) -> Floats:
+        """Each message's α on the tier where it travels, η included; seconds."""
+        import numpy as np
+
+        from colltool.schedules.links import tier_of
+
+        on, took = tier_of(self.network.tiers, src, dst), np.zeros(len(src))
+        for number, tier in enumerate(self.network.tiers):
+            here = on == number
+            if here.any():
+                took[here] = tier.latency(src[here], dst[here])[0]
+        return took

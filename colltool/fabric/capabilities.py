@@ -1,0 +1,219 @@
+"""What a tier can do, whatever its topology: the questions that placement, prices, drawings and counts ask of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from colltool.algorithms.group import Axis, JoinedBy, joined_by
+from colltool.algorithms.wires import Wires
+from colltool.base.formatting import Shape, shape_text
+from colltool.definitions.field_types import MAX_RANKS
+from colltool.fabric.model import Tier
+from colltool.fabric.tier_parts import InNetwork, Level, Sizing
+
+Of = TypeVar("Of", bound=Tier, covariant=True)
+
+
+def cable_s(metres: float) -> float:
+    """Seconds that a cable adds to α: light in glass takes 5 ns a metre."""
+    return metres / 2e8
+
+
+class DistanceClass(NamedTuple):
+    """Pairs of endpoints that are equally far apart.
+
+    ``name``: of the level where they meet, or the tier. ``group``: endpoints in one domain of this class. ``alpha_s``: α without
+    η, cable delay included. ``oversubscription``: of the uplinks from the class below. ``cable_m``: metres.
+    """
+
+    name: str
+    group: int
+    alpha_s: float
+    oversubscription: float = 1.0
+    cable_m: float = 0.0
+
+
+class LinkKind(NamedTuple):
+    """Links of a routed tier that are alike: from a node to so many others, bytes/s and seconds of each."""
+
+    name: str
+    others: int
+    Bps: float
+    alpha_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class TierCapabilities(ABC, Generic[Of]):
+    tier: Of
+
+    @property
+    def joined_by(self) -> JoinedBy:
+        """Switches, a link per pair, or links between neighbours."""
+        return joined_by(self.tier.topology)
+
+    @property
+    @abstractmethod
+    def joins(self) -> Literal["accelerators", "hosts", "either"]:
+        """What its endpoints are as the innermost tier: accelerators of one host, hosts of one rank each, or either."""
+
+    @property
+    def extent(self) -> str:
+        """``72`` endpoints, or ``8x8x4``."""
+        return shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
+
+    @property
+    def spoken(self) -> str:
+        """Its topology, as the file says it or ``twisted torus``."""
+        return self.tier.topology
+
+    @property
+    def cube(self) -> int:
+        """Endpoints of a block that optical switches can put in the place of another; 0 where none do."""
+        return 0
+
+    @property
+    def most(self) -> int:
+        """The largest ``size`` the file accepts, all else equal; 0 where the tier has no ``size``."""
+        return MAX_RANKS
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Of a lattice; empty elsewhere."""
+        return ()
+
+    def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
+        """The axes of a group that fills the tier axis by axis, a partial axis open; None where it fills one in part.
+
+        With a stride, every stride-th endpoint: inner axes, of one place each, make up the stride.
+        """
+        if endpoints == self.tier.endpoints:
+            return self.axes
+        axes, left, inner = [], endpoints, stride
+        for axis in self.axes:
+            taken = 1 if inner > 1 else min(axis.size, left)
+            if left % taken or (inner > 1 and inner % axis.size):
+                return None
+            axes.append(Axis(taken, wrap=axis.wrap and taken == axis.size))
+            left, inner = left // taken, inner // axis.size if inner > 1 else 1
+        return tuple(axes)
+
+    def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
+        """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
+        return self.tier
+
+    @property
+    def link_kinds(self) -> tuple[LinkKind, ...]:
+        """Of a routed tier whose nodes are all alike; empty elsewhere."""
+        return ()
+
+    @property
+    def has_ports(self) -> bool:
+        """Whether an endpoint has ports at a switch, not links to other endpoints."""
+        return self.joined_by == "switches"
+
+    @property
+    def fewest_links(self) -> int:
+        """Of any endpoint, parallel ports counted once; at a corner of a mesh."""
+        return sum(1 + axis.closed for axis in self.axes if axis.size > 1) or self.neighbours
+
+    def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
+        """Of a routed tier the nodes and links that its first endpoints meet; None elsewhere."""
+        return None
+
+    def takes_stride(self, stride: int) -> bool:
+        """Whether every ``stride``-th endpoint makes a group: equally many in each domain, or never two; whole axes."""
+        even = all(one.group % stride == 0 or stride > one.group for one in self.reached[:-1])
+        size = self.tier.endpoints
+        return size % stride == 0 and even and self.part(size // stride, stride) is not None
+
+    @property
+    def in_network(self) -> InNetwork | None:
+        """What its switches compute; None for nothing."""
+        return None
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """Those of ``reduce``, ``multicast`` and ``all_to_all`` that its switches compute."""
+        return frozenset(name for name in ("reduce", "multicast", "all_to_all") if getattr(self.in_network, name, False))
+
+    def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
+        """Tier fields that replace its in-network hardware; empty where it has none."""
+        return {} if self.in_network is None else {"in_network": switch}
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """As the file lists them, bottom up."""
+        return ()
+
+    @property
+    def classes(self) -> tuple[DistanceClass, ...]:
+        """Distance classes, nearest first; the last holds all endpoints."""
+        assert self.tier.alpha is not None  # only a Clos may leave it to its levels
+        return (self._class(self.tier.name, self.tier.endpoints, self.tier.alpha),)
+
+    def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
+        """Tier fields that set α of the nearest class; farther ones keep their surplus, cables add theirs."""
+        return {"alpha": alpha_s}
+
+    @property
+    def neighbours(self) -> int:
+        """Endpoints or switches an endpoint has a link to; parallel ports count once, the rim of a mesh is ignored."""
+        return 1
+
+    @property
+    @abstractmethod
+    def diameter_links(self) -> int:
+        """Links on the longest shortest path; 0 for a single endpoint."""
+
+    @property
+    @abstractmethod
+    def bisection_Bps(self) -> float:
+        """Bytes/s, one way, all ports, across the worst cut of one plane into halves (floor and ceil of an odd number)."""
+
+    def bisection_of(self, planes: int) -> float:
+        """Of all planes together."""
+        return self.bisection_Bps * planes
+
+    @property
+    def sigma(self) -> float | None:
+        """Of a plane by itself."""
+        return self.sigma_of(1)
+
+    def sigma_of(self, planes: int) -> float | None:
+        """Injection of half the endpoints over the bisection: 1 is full bisection; None for a single endpoint."""
+        across = self.bisection_of(planes)
+        return self.tier.endpoints / 2 * self._injection_Bps * planes / across if across else None
+
+    @property
+    def _injection_Bps(self) -> float:
+        """Of an endpoint, bytes/s, one way, all ports."""
+        return self._rate * (1 if self.has_ports else self.neighbours)
+
+    @abstractmethod
+    def links(self, copies: int) -> int:
+        """Cables of this many parallel copies."""
+
+    def switches(self, planes: int) -> int | None:  # noqa: ARG002
+        """Switches of all planes together; None where the file does not say what decides."""
+        return 0
+
+    @property
+    def sizing(self) -> Sizing | None:
+        return None
+
+    @property
+    def reached(self) -> tuple[DistanceClass, ...]:
+        """The classes its pairs fall in: up to the first that joins all endpoints."""
+        return self.classes[: 1 + sum(one.group < self.tier.endpoints for one in self.classes)]
+
+    @property
+    def _rate(self) -> float:
+        return self.tier.bandwidth * self.tier.ports
+
+    def _class(self, name: str, group: int, alpha_s: float, ratio: float = 1.0, own: float | None = None) -> DistanceClass:
+        """With the delay of a cable in α: the level's ``own``, else the tier's."""
+        metres = own or self.tier.cable or 0.0
+        return DistanceClass(name, group, alpha_s + cable_s(metres), ratio, metres)

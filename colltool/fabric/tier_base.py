@@ -1,0 +1,115 @@
+"""What every tier of a fabric file has."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import combinations
+from typing import Annotated, Any, Self
+
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.definitions import field_types as ft
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips
+from colltool.fabric import tier_parts as parts
+from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
+
+# What errors say is due in the place of each.
+_PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
+_PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, bandwidth: 40GB/s}]")
+
+
+class TierBase(Part):
+    """``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
+
+    name: ft.Name
+    bandwidth: ft.Bandwidth
+    eta: Annotated[Eta, Field(default_factory=lambda: Eta()), parts.ETA]
+    ports: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
+    max_size: ft.Count | None = None
+    cable: ft.Cable | None = None
+    energy: ft.BitEnergy | None = None
+    post: ft.Overhead | None = None
+    protocols: Annotated[tuple[Annotated[Protocol, _PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
+    algorithms: Annotated[
+        dict[
+            ft.PrimitiveName,
+            Annotated[
+                tuple[ft.AlgorithmName, ...],
+                Field(min_length=1, max_length=ft.MAX_LISTED),
+                Accepted("a list of algorithms, such as [ring, in-network]"),
+            ],
+        ]
+        | None,
+        Accepted("a mapping such as {all_reduce: [ring, in-network]}"),
+    ] = None
+
+    @property
+    @abstractmethod
+    def endpoints(self) -> int:
+        """Ranks, or whole domains of the tier below."""
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """Bottom up; empty without levels."""
+        return ()
+
+    def protocols_for(self, primitive: Primitive) -> dict[str, Protocol]:
+        """The protocols that a primitive can run under here, by name; empty where the tier lists none for it."""
+        listed = self.protocols or ()
+        own = {one.name: one for one in listed if one.primitives and primitive in one.primitives}
+        return own or {one.name: one for one in listed if one.primitives is None}
+
+    @field_validator("algorithms", mode="wrap")
+    @classmethod
+    def _algorithms_exist(cls, given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        keys = [key for key in given if isinstance(key, str)] if isinstance(given, dict) else []
+        parts.check_named_once(keys)
+        listed = validate(given)
+        slips = []
+        for key, (primitive, names) in zip(keys, (listed or {}).items(), strict=True):
+            for index, name in enumerate(names):
+                if name in names[:index]:
+                    slips.append(Slip(f"'{name}' is named twice", "list it once", (key, index)))
+                    continue
+                try:
+                    parts.check_algorithm(primitive, name)
+                except ColltoolError as error:
+                    slips.append(Slip(error.what, error.fix, (key, index)))
+        parts.refuse(slips)
+        return listed
+
+    @model_validator(mode="after")
+    def _agrees(self) -> TierBase:
+        """A primitive finds at most one protocol of a name, and the endpoints find room."""
+        slips: dict[int, Slip] = {}
+        for (_, other), (index, one) in combinations(enumerate(self.protocols or ()), 2):
+            both = set(one.primitives or ()) & set(other.primitives or ())
+            if one.name == other.name and (both or one.primitives is other.primitives is None):
+                what = f"two protocols are called '{one.name}' {f'for {min(both)}' if both else 'for all primitives'}"
+                fix = "give each a name of its own, or primitives that differ"
+                slips.setdefault(index, Slip(what, fix, ("protocols", index)))
+        parts.refuse([slips[index] for index in sorted(slips)])
+        if self.max_size is not None and self.endpoints > self.max_size:
+            what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
+            raise Slips(Slip(what, f"at most {self.max_size} endpoints, or a larger max_size", ("max_size",)))
+        return self
+
+    @property
+    def switches(self) -> InNetwork | None:
+        """What its switches compute."""
+        return None
+
+    def on_datasheet(self) -> Self:
+        """By its own numbers: without protocols and lists of algorithms."""
+        switch = {"in_network": one.model_copy(update={"protocols": None})} if (one := self.switches) else {}
+        return self.model_copy(update={"protocols": None, "algorithms": None, **switch})
+
+
+class SizedTier(TierBase):
+    size: Annotated[ft.Count, Accepted(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")]
+
+    @property
+    def endpoints(self) -> int:
+        return self.size
