@@ -125,11 +125,11 @@ def trace(
     readings: Readings | None = None,
     **parts: Any,
 ) -> TraceComparison:
-    """The collectives of PyTorch profiler traces: what each took, what it should take, and what compute hid of it.
+    """The collectives of profiler traces: what each took, what it should take, and what compute hid of it.
 
     Args:
         fabric: where they ran, as :func:`price`.
-        files: traces, plain or gzipped, one a rank; one path or several.
+        files: traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank; one path or several.
         placed: which rank of the fabric each rank of the job is: a list; ``block`` or ``cyclic``, as Slurm deals ranks to hosts;
             a file with a rank of the fabric, a host or host:slot in each line, or a layout file with a ``map``. Rank r is rank r
             when None.

@@ -106,7 +106,9 @@ def validate(
 
 @command()
 def trace(
-    files: Annotated[list[str], o.option("files", "Traces of the PyTorch profiler, plain or gzipped, one a rank."), o.READ],
+    files: Annotated[
+        list[str], o.option("files", "Traces of the PyTorch profiler or Chakra, plain or gzipped, one a rank."), o.READ
+    ],
     fabric: FabricChoice,
     calls: Annotated[Path | None, o.option("calls"), o.WRITTEN] = None,
     against: Annotated[list[str] | None, o.option("against"), o.READ] = None,
@@ -127,6 +129,7 @@ def trace(
       colltool trace traces/*.pt.trace.json.gz -f my-cluster.yaml --format json -o trace.json
       colltool trace after.json.gz -f dgx-h100 --against before.json.gz
       colltool trace rank*.json -f dgx-h100 --map cyclic
+      colltool trace workload.*.et -f dgx-h100
       colltool trace rank*.json -f dgx-a100 --calls job.yaml && colltool plan job.yaml -f dgx-h100
     """
     result = colltool.trace(fabric.load(), files, placed=map_, against=against or (), library=library, readings=readings)

@@ -123,6 +123,8 @@ def verify(
     only: seconds cannot be compared. idealised: the right result, and the formula is a bound or an ideal that the note
     describes. mismatch: exit 1.
 
+    With --with: also what a simulator that is installed here finds for the same schedules (colltool guide exports).
+
     Examples:
       colltool verify
       colltool verify ar -f torus512 -n 64
@@ -131,7 +133,6 @@ def verify(
       colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
       colltool verify ar -f star512 -n 4 --algorithm ring --trace --values
       colltool verify -f dgx-h100 --algorithm-file my.xml
-      colltool verify ar -f star512 -n 16 --algorithm ring,rabenseifner --with htsim
     """
     count = ranks if fabric or shape or ranks is not None or algorithm_file else TRACED_RANKS if trace else DEFAULT_RANKS
     result = colltool.verify(

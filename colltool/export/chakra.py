@@ -49,7 +49,7 @@ def chakra(plan: Plan) -> dict[str, bytes]:
         what = f"{len(works):,} nodes for each of {ranks} ranks are more than {MOST_WRITTEN:,}"
         fewer = given("job_overrides", [f"batch.global={max(1, plan.setup.global_batch // 8)}"])
         raise ColltoolError(what, argument="ranks", fix=f"take a smaller batch, {fewer}, or fewer ranks")
-    groups = _CommGroups(plan.setup.layout.group("pp"))
+    groups = _CommGroups(plan.setup.layout.group("pp"), ranks)
     files = {}
     for rank in range(ranks):
         nodes = list(_nodes(works, rank, groups))
@@ -120,8 +120,8 @@ def _pass(name: str, seconds: float, calls: Sequence[Work]) -> Iterator[Work]:
 class _CommGroups:
     """Numbers of groups from 1, as they are met; ``stages``: the ranks of a pipeline."""
 
-    def __init__(self, stages: RankGroup) -> None:
-        self.stages, self.numbers = stages, dict[tuple[int, ...], int]()
+    def __init__(self, stages: RankGroup, ranks: int) -> None:
+        self.stages, self.ranks, self.numbers = stages, ranks, dict[tuple[int, ...], int]()
 
     def of(self, call: Call, rank: int) -> tuple[int, ...]:
         """The ranks of a call's group around a rank; of a tied embedding those of the first and the last stage."""
@@ -171,7 +171,7 @@ def _made(work: Work, rank: int, groups: _CommGroups, at: int) -> Iterator[tuple
         return
     call = work.sent.call
     members = groups.of(call, rank)
-    if rank not in members:
+    if rank not in members or members[-1] >= groups.ranks:  # no group of its kind lies around this rank
         return
     name: dict[str, Value] = {"pg_name": str(groups.number(members))}
     if call.primitive is not P2P:

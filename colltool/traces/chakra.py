@@ -13,15 +13,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from io import BufferedReader
+from itertools import pairwise
 from json import JSONDecoder
 from typing import Any, BinaryIO, Literal, NamedTuple, cast, get_args
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.export.chakra import PROCESS_GROUPS
 from colltool.export.chakra_format import COLLECTIVES, MOST_NODES, NODE_TYPES, ChakraNode, Value, decoded
-from colltool.traces.metadata import CallMetadata, Labels, call_metadata, count, kernel_name, text
+from colltool.traces.metadata import MOST_MEMBERS, CallMetadata, Labels, call_metadata, count, kernel_name, text
 
 MOST_JSON = 2**28  # bytes
+MOST_LISTED = 2**24  # ranks of unevenly spaced groups, over all calls: each call reads them
+_RANKS = "Process Group Ranks"
 _CALLED = {
     "ALL_REDUCE": "allreduce", "ALL_GATHER": "allgather", "REDUCE_SCATTER": "reduce_scatter", "ALL_TO_ALL": "all_to_all",
     "BROADCAST": "broadcast", "REDUCE": "reduce",
@@ -88,7 +91,15 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
         rank = int(numbered[1])
     world = count(metadata.get("world_size")) or max((max(one, default=0) + 1 for one in groups.values()), default=0)
     about = {"rank": rank, "world_size": world or None}
-    labels = {node.id: _labels(node, groups, world, rank) for node in found if node.type in _COMMUNICATION}
+    if world <= MOST_MEMBERS:
+        groups.setdefault("", list(range(world)))  # of a call that names no group
+    placed = {key: _placed(members) for key, members in groups.items()}
+    calling = [node for node in found if node.type in _COMMUNICATION]
+    listed = sum(len(placed.get(text(one.attributes.get("pg_name")), {}).get(_RANKS, ())) for one in calling)
+    if listed > MOST_LISTED:
+        what = f"calls of unevenly spaced groups name {listed:,} ranks, more than {MOST_LISTED:,}"
+        raise ColltoolError(what, where=printable(name), fix="trace fewer steps")
+    labels = {node.id: _labels(node, placed, rank) for node in calling}
     timed = [Timed(node, _stream(node), *times, labels.get(node.id, {})) for node, times in _times(found, printable(name))]
     return ChakraTrace(name, {"distributedInfo": {key: value for key, value in about.items() if value is not None}}, timed)
 
@@ -197,7 +208,16 @@ def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[
     return found
 
 
-def _labels(node: ChakraNode, groups: Mapping[str, list[int]], world: int, rank: int | None) -> Labels:
+def _placed(members: list[int]) -> Labels:
+    """Labels of a group's ranks: first and stride, which cost nothing to read for each call, else all of them."""
+    ranks = sorted(set(members))
+    apart = {after - before for before, after in pairwise(ranks)}
+    if len(ranks) == len(members) > 1 and len(apart) == 1:
+        return {"Group size": len(ranks), "Global rank start": ranks[0], "Global rank stride": apart.pop()}
+    return {"Group size": len(members) or None, _RANKS: members}
+
+
+def _labels(node: ChakraNode, placed: Mapping[str, Labels], rank: int | None) -> Labels:
     """A node's call as the profiler labels one: ``comm_size`` are bytes that a rank puts in."""
     of, size = node.attributes, count(node.attributes.get("comm_size")) or 0
     name = text(of.get("pg_name"))
@@ -205,14 +225,13 @@ def _labels(node: ChakraNode, groups: Mapping[str, list[int]], world: int, rank:
     if node.type in _MESSAGES:
         src, dst = count(of.get("comm_src", rank)), count(of.get("comm_dst", rank))
         ends = [] if src is None or dst is None or src == dst else sorted((src, dst))
-        return made | {"Collective name": "send", "Group size": 2 if ends else None, "Process Group Ranks": ends}
-    members = groups.get(name) or (list(range(world)) if not name and world else [])
+        return made | {"Collective name": "send", "Group size": 2 if ends else None, _RANKS: ends}
+    group = placed.get(name, {})
     kind = count(of.get("comm_type"))
     called = COLLECTIVES[kind] if kind is not None and kind < len(COLLECTIVES) else "unknown"
     if called == "ALL_GATHER":
-        made["Out msg nelems"] = size * len(members)
-    made |= {"Collective name": _CALLED.get(called, called.lower()), "Process Group Ranks": members}
-    return made | {"Group size": len(members) or None}
+        made["Out msg nelems"] = size * (group.get("Group size") or 0)
+    return made | {"Collective name": _CALLED.get(called, called.lower())} | group
 
 
 def _stream(node: ChakraNode) -> Stream:

@@ -110,7 +110,7 @@ def test_a_pipe_does_as_well(spawn: Any, tmp_path: Path) -> None:
 
 
 NO_TRACE = "is not a PyTorch profiler trace: it has no traceEvents"
-GIVE = "  give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, as it is or gzipped"
+GIVE = "  give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or a Chakra trace; gzipped or not"
 
 
 @pytest.mark.parametrize(

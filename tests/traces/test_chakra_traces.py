@@ -235,3 +235,14 @@ def test_an_exported_plan_walks_back_to_its_own_time(tmp_path: Path) -> None:
     assert one.rank == 3
     assert not one.kept
     assert one.priced_s == pytest.approx(one.recorded_s, abs=one.priced * 1e-6)
+
+
+def test_a_few_bytes_cannot_name_a_job_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ChakraNode(1, "all", "COMM_COLL_NODE", duration_us=9, attributes={**GPU, "comm_type": 0, "comm_size": 2**20})
+    found = colltool.trace("dgx-h100", [write(tmp_path / "a.0.et", whole, world_size=10**17, process_groups="")])
+    assert not found.calls
+    assert [one.reason[:29] for one in found.left_out] == ["metadata without a group size"]
+    uneven = json.dumps([{"pg_name": "0", "ranks": [0, 1, 3]}])
+    monkeypatch.setattr(chakra_traces, "MOST_LISTED", 5)
+    with pytest.raises(ColltoolError, match="unevenly spaced groups name 6 ranks, more than 5"):
+        calls(write(tmp_path / "a.0.et", comm(1, 0, 8), comm(2, 0, 8), process_groups=uneven))
