@@ -1,0 +1,103 @@
+"""Dragonflies: loads by hand, the published limits of minimal and Valiant routing, executions, and the cut bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small import Tier, dragonfly, fabric, full_mesh, star
+
+import colltool
+from colltool.algorithms.wires import DragonflyWires
+from colltool.base.primitives import Primitive
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.schedules.routed import RoutedLinks
+
+M = 16e6
+US = 1e-6
+
+
+def seconds(of: Fabric, primitive: str, algorithm: str, **how: object) -> float:
+    found = colltool.price(of, primitive, size=M, algorithms=algorithm, **how)  # type: ignore[arg-type]
+    return float(next(one.total_s for one in found.results if one.spec == algorithm))
+
+
+def test_all_to_all_by_hand() -> None:
+    """12 ranks in 3 groups of 2 switches: a cable has 4 x 4 messages, a local link 4 of its group, 8 that leave, 8 that came."""
+    latency = (1 + 2 * 0.25 + 0.5) * US
+    assert seconds(fabric(dragonfly(2, 2, 3)), "a2a", "direct") == pytest.approx(latency + 20 * M / 12 / 100e9)
+    assert seconds(fabric(dragonfly(2, 2, 3, local=300.0)), "a2a", "direct") == pytest.approx(latency + 16 * M / 12 / 100e9)
+
+
+def test_inside_a_group_and_at_a_switch() -> None:
+    of = fabric(dragonfly(4, 3, 4, local=40.0))
+    assert seconds(of, "a2a", "direct", ranks=4) == pytest.approx(1 * US + 3 / 4 * M / 100e9)
+    assert seconds(of, "a2a", "direct", ranks=8) == pytest.approx(1.25 * US + 4 * 4 * M / 8 / 40e9)
+
+
+@pytest.mark.parametrize(("routing", "wanted"), [("minimal", 8.0), ("valiant", 2.0), ("adaptive", 2.0)])
+def test_the_worst_case_of_the_paper(routing: str, wanted: float) -> None:
+    """All of a group send to the next: minimal reaches 1/(a h) of injection, Valiant about 1/2 (Kim et al., ISCA 2008, §4.1).
+
+    Balanced: p = h = 2 hosts and cables a switch, a = 4 switches, g = a h + 1 = 9 groups.
+    """
+    wires = capabilities_of(fabric(dragonfly(2, 4, 9, routing=routing)).tiers[0]).wires(72)
+    assert isinstance(wires, DragonflyWires)
+    links = RoutedLinks(wires, 72, 1, 72, "", 100e9)
+    rank = np.arange(72)
+    loads = links.loads(rank, (rank + 8) % 72, np.ones(72))
+    busiest = max(float(load.max()) for load in loads)
+    assert busiest == pytest.approx(wanted, rel=0.15)
+
+
+def test_adaptive_is_the_better_of_the_two() -> None:
+    for primitive, algorithm in (("a2a", "direct"), ("ar", "ring"), ("ag", "recursive-doubling-fold"), ("bc", "chain")):
+        each = {
+            routing: float(colltool.price(fabric(dragonfly(2, 3, 4, routing=routing)), primitive, size=1e9,
+                                          algorithms=algorithm).best.bandwidth_s)
+            for routing in ("minimal", "valiant", "adaptive")
+        }  # fmt: skip
+        assert each["adaptive"] <= min(each["minimal"], each["valiant"]) * (1 + 1e-9), algorithm
+
+
+@st.composite
+def dragonflies(draw: st.DrawFn) -> Tier:
+    hosts, switches, groups = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    spines = draw(st.sampled_from([0, 0, 1, 2]))
+    rates = st.sampled_from([20.0, 50.0, 100.0, 300.0])
+    return dragonfly(hosts, switches, groups + (hosts * switches * groups == 1), spines, local=draw(rates), far=draw(rates),
+                     cables=draw(st.integers(1, 3)), routing=draw(st.sampled_from(["minimal", "valiant", "adaptive"])))  # fmt: skip
+
+
+@given(dragonflies(), st.sampled_from([(), (star(2, bw=400.0),), (full_mesh(3, bw=300.0),)]), st.sampled_from(list(Primitive)))
+@settings(max_examples=60, deadline=None)
+def test_no_price_is_below_the_cut(tier: Tier, inside: tuple[Tier, ...], primitive: Primitive) -> None:
+    for one in colltool.price(fabric(*inside, tier), primitive, size=M, ideal=True).results:
+        if one.lower_bound_s is not None:
+            assert float(one.bandwidth_s) >= float(one.lower_bound_s) * (1 - 1e-9), one.spec
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        fabric(dragonfly(2, 3, 4)),
+        fabric(dragonfly(2, 2, 3, routing="valiant", cables=2)),
+        fabric(dragonfly(2, 2, 3, 2, routing="adaptive")),
+        fabric(star(2, bw=300.0), dragonfly(1, 2, 3, cables=2)),
+    ],
+    ids=["minimal", "valiant", "dragonfly+", "nodes"],
+)
+def test_executed_schedules_take_what_they_are_priced_at(of: Fabric) -> None:
+    done = colltool.verify(of, size=M)
+    assert done.holds
+    assert sum(one.verdict == "proved" for one in done.results) > len(done.results) / 2
+
+
+def test_counts_of_a_machine() -> None:
+    """Frontier as published: 74 groups of 32 switches of 16 nodes' ports, all switches of a group joined."""
+    kind = capabilities_of(fabric(dragonfly(16, 32, 74, cables=4)).tiers[0])
+    assert kind.switches(1) == 74 * 32
+    assert kind.links(1) == 74 * 32 * 16 + 74 * 32 * 31 // 2 + 74 * 73 // 2 * 4
+    assert kind.diameter_links == 5
