@@ -158,7 +158,8 @@ def _leaves(placed: PlacedGroup, span: Span, rate: Any, beyond: Any, *, computes
 
     The last domain may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
-    for below, above in pairwise(capabilities_of(span.tier).classes):
+    as_fast = span.tier.model_copy(update={"bandwidth": rate / span.tier.ports})  # as many ports share a trunk
+    for below, above in pairwise(capabilities_of(as_fast).classes):
         endpoints = span.occupancy.members(below.group)
         if endpoints >= span.endpoints:
             return

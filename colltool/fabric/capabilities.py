@@ -113,6 +113,16 @@ class TierCapabilities(ABC, Generic[Of]):
         return ()
 
     @property
+    def named(self) -> bool:
+        """Whether its classes have names of their own."""
+        return bool(self.levels)
+
+    @property
+    def trunk_Bps(self) -> float | None:
+        """What all ranks of an endpoint share on their way out, bytes/s, one direction; None where nothing is shared."""
+        return None
+
+    @property
     def classes(self) -> tuple[DistanceClass, ...]:
         """Distance classes, nearest first; the last holds all endpoints."""
         assert self.tier.alpha is not None  # only a Clos may leave it to its levels

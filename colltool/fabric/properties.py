@@ -99,9 +99,10 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     below = [1.0, *(one.oversubscription for one in kind.classes)]
     levels = tuple(
         LevelFacts(one.name, one.group, one.oversubscription, one.oversubscription / under)
-        for one, under in zip(kind.classes if kind.levels else (), below, strict=False)
+        for one, under in zip(kind.classes if kind.named else (), below, strict=False)
     )
     sizing, misfits = _sizing(kind, levels, planes)
+    unsized = sizing is None and kind.trunk_Bps is None and len(kind.reached) > 1
     in_planes = (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
     return TierFacts(
         name=tier.name,
@@ -116,7 +117,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         links=kind.links(copies) if sizing is None else copies * tier.endpoints + sizing.cables,
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
-        fat_tree=fat_tree_for(copies * tier.endpoints) if sizing is None and len(kind.reached) > 1 else None,
+        fat_tree=fat_tree_for(copies * tier.endpoints) if unsized else None,
         notes=(*in_planes, *_rim_notes(kind), *(sizing.notes if sizing else ()), *misfits),
         levels=levels,
         misfits=misfits,
@@ -262,6 +263,8 @@ def _levels_of(tier: Tier, facts: TierFacts) -> list[_Counted]:
         return _stages(tier.name, facts.sizing, facts.domains)
     if kind.joined_by != "switches":
         return [_Counted(tier.name, tier.name, 0, links)]
+    if kind.trunk_Bps is not None:  # the NICs behind it are the tier's below
+        return [_Counted(tier.name, "trunk", 0, tier.endpoints * facts.domains)]
     first, *above = kind.reached
     if facts.switches is not None:
         return [_Counted(tier.name, first.name, facts.switches * facts.domains, links, ports)]

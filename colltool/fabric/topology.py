@@ -117,7 +117,20 @@ class ClosTopology(TierCapabilities[ClosTier]):
         return self.tier.levels or ()
 
     @property
+    def named(self) -> bool:
+        return super().named or self.trunk_Bps is not None
+
+    @property
+    def trunk_Bps(self) -> float | None:
+        return self.tier.trunk
+
+    @property
     def classes(self) -> tuple[DistanceClass, ...]:
+        """A trunk is the uplink of a level of one endpoint each, as oversubscribed as its ranks have more ports."""
+        if self.tier.trunk is not None:
+            (joined,) = super().classes
+            ratio = largest(1.0, self.tier.ranks_inside * self._rate / self.tier.trunk)
+            return joined._replace(name="site", group=1), joined._replace(name="trunk", oversubscription=ratio)
         if not self.levels:
             return super().classes
         totals = zip(self.levels, oversubscription_totals(self.levels), strict=True)
@@ -140,7 +153,9 @@ class ClosTopology(TierCapabilities[ClosTier]):
         return self._rate * (self.tier.size // 2) / max(one.oversubscription for one in self.reached)
 
     def links(self, copies: int) -> int:
-        """A cable for each endpoint port, and N/s uplinks for each boundary between levels."""
+        """A cable for each endpoint port, and N/s uplinks for each boundary between levels; a trunk each, or one between two."""
+        if self.tier.trunk is not None:
+            return self.tier.size if self.tier.size > 2 else self.tier.size - 1
         ports = copies * self.tier.size
         return ports + sum(ceil(ports / one.oversubscription) for one in self.reached[1:])
 

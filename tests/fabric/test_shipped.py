@@ -19,7 +19,7 @@ from colltool.fabric.properties import fabric_facts
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 FILES = sorted(FABRICS.glob("*.yaml"))
-HYPOTHETICAL = {"clos-4to1", "kd-mesh", "mesh512", "star512", "torus512"}
+HYPOTHETICAL = {"clos-4to1", "kd-mesh", "mesh512", "star512", "torus512", "two-sites"}
 
 # One direction, bytes/s: NVLink 6 has 3.6 TB/s both ways; announced racks bring 1.6 and 2.4 Tb/s of NICs a GPU; links of TPUs
 # and xGMI.

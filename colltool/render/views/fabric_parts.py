@@ -18,7 +18,7 @@ from colltool.base.formatting import (
     short_percent,
     whole_percent,
 )
-from colltool.fabric.capabilities import DistanceClass, cable_s
+from colltool.fabric.capabilities import DistanceClass, TierCapabilities, cable_s
 from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
@@ -277,10 +277,19 @@ def reached_text(one: Efficiency) -> str:
     return f"{', '.join(one.algorithms)} ({primitives}{under}): {'; '.join(filter(None, parts))}"
 
 
+def _trunk_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
+    """Such as ``trunk: 200 GB/s out of an endpoint, 781.3 MB/s for each of its 256 ranks at once``."""
+    if (whole := kind.trunk_Bps) is not None:
+        ranks, most = kind.tier.ranks_inside, kind.tier.bandwidth * kind.tier.ports
+        each = format_rate(min(most, whole / ranks))
+        yield f"trunk: {format_rate(whole)} out of an endpoint, {each} for each of its {ranks} ranks at once"
+
+
 def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -> Iterator[str]:
     """The levels, reductions in switches and protocols of a tier."""
     kind = capabilities_of(tier)
-    levels = list(zip(kind.classes, facts.levels, strict=False))
+    levels = list(zip(kind.classes, facts.levels, strict=False)) if kind.levels else []
+    yield from _trunk_lines(kind)
     for at in sorted(range(len(levels)), reverse=outermost_first):
         one, level = levels[at]
         s = ""  # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is none
