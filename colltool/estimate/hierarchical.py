@@ -21,7 +21,7 @@ from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, running_on, tier_group
 from colltool.estimate.path_classes import PathClasses
-from colltool.estimate.phase_costs import own_part, parts_of, share_notes, switch_notes, with_efficiency
+from colltool.estimate.phase_costs import own_part, parts_of, plane_notes, share_notes, switch_notes, with_efficiency
 from colltool.estimate.placement import spoken
 from colltool.fabric.topology import capabilities_of
 
@@ -300,7 +300,7 @@ def _options(
             partner = counterpart(row, one.step.primitive)
             assert partner is not None  # or it had no way back
             own = parts[one.number] = parts_of(partner, one.group, one.reach, readings, one.step.payload)
-            notes += partner.notes_on(one.group) + share_notes(own) + switch_notes(one.reach, own)
+            notes += partner.notes_on(one.group) + share_notes(own) + plane_notes(one.reach) + switch_notes(one.reach, own)
             statuses.append(partner.status_on(one.group))
         every = tuple(part for chunk in parts.values() for part in chunk)
         alone = CostModel(every[0].primitive, placed.ranks, every, readings, Choice(row.name), composed=True)

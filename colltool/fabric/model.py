@@ -22,7 +22,7 @@ from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
 from colltool.fabric.routed_tiers import GraphTier
 from colltool.fabric.tier_base import SizedTier, TierBase
-from colltool.fabric.tier_parts import InNetwork, Level, Shape, Sizing
+from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -41,6 +41,7 @@ class StarTier(SizedTier):
 
     topology: Literal["star"]
     alpha: ft.Alpha
+    planes: Annotated[Planes | None, PLANES] = None
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
 
     @property
@@ -109,6 +110,7 @@ class ClosTier(SizedTier):
     alpha: ft.Alpha | None = None
     trunk: Annotated[ft.Bandwidth | None, _TRUNK] = None
     levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
+    planes: Annotated[Planes | None, PLANES] = None
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
     sizing: Annotated[Sizing | None, _SIZING] = None
 

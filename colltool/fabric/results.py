@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from colltool.base.formatting import format_length, format_rate, format_time
 from colltool.base.result import Result
 from colltool.definitions.source import KeyPath, value_at
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import Bill, FabricFacts, TierFacts, bill_of, fabric_facts
@@ -24,7 +25,7 @@ class Failure:
     """One failed part and what that takes from whom, in ports and cables, before any detour is congested.
 
     Of groups that are not full, the fullest. ``tier``: empty for a Clos sized without a fabric. ``part``: ``NIC`` or ``port`` of
-    an accelerator, each with its cable; ``link``; ``trunk`` of an endpoint; ``switch``; ``switches``: all of a domain.
+    an accelerator, each with its cable; ``link``; ``trunk`` of an endpoint; ``plane``; ``switch``; ``switches``: all of a domain.
     ``level``: of the switch, or that the link enters from below; else the tier. ``count``: such parts, in all domains. ``nics``:
     endpoint ports left without a switch. ``endpoints``, ``ranks``: that lose at most ``share`` of their bandwidth each.
     ``beyond``: the level whose upward traffic that is; empty: all of the tier's. ``cut_off``: ranks that reach nobody on the tier
@@ -55,9 +56,11 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
     if facts.endpoints == 1:
         return
     if facts.sizing is not None:
-        for one in failures_of_plan(facts.sizing, facts.endpoints, ports):
+        for one in failures_of_plan(facts.sizing, facts.endpoints, ports * facts.sizing.split):
             ranks, cut_off = one.endpoints * facts.planes, one.cut_off * facts.planes
-            yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=ranks, cut_off=cut_off)
+            share = one.share if kind.planes is None else min(1.0, one.share / kind.planes.share)
+            yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=ranks, share=share, cut_off=cut_off)
+        yield from _of_planes(kind, facts)
         return
     known = partial(Failure, tier=tier.name, level=kind.reached[0].name)
     if kind.joined_by != "switches":
@@ -72,12 +75,30 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
         count, ranks = facts.links * facts.domains, touched * facts.planes
         yield Failure(tier.name, "trunk", "trunk", count, nics=0, endpoints=touched, ranks=ranks, share=1.0, cut_off=ranks)
         return
+    yield from _of_planes(kind, facts)
     part, nics, ranks = "port" if kind.joins == "accelerators" else "NIC", ports * facts.endpoints, facts.planes
     cut_off = ranks if ports == 1 else 0
     yield known(part=part, count=nics * facts.domains, nics=1, endpoints=1, ranks=ranks, share=1 / ports, cut_off=cut_off)
     if facts.switches is not None:
         count, ranks = facts.switches * facts.domains, facts.ranks
         yield known(part="switches", count=count, nics=nics, endpoints=facts.endpoints, ranks=ranks, share=1.0, cut_off=ranks)
+
+
+def _of_planes(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
+    """One more of the planes that still work, everywhere."""
+    if (planes := kind.planes) is not None:
+        dark, alone = facts.endpoints * facts.planes * kind.tier.ports, planes.working == 1
+        yield Failure(
+            tier=kind.tier.name,
+            part="plane",
+            level=kind.reached[-1].name,
+            count=planes.working * facts.domains,
+            nics=dark,
+            endpoints=facts.endpoints,
+            ranks=facts.ranks,
+            share=1 / planes.working,
+            cut_off=facts.ranks if alone else 0,
+        )
 
 
 def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
@@ -106,7 +127,9 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
 
     leaf, *above = plan.levels
     below, under, spread = leaf, min(leaf.down_ports, on_rail), 1
-    yield lost("NIC", 0, plan.ports, 1, 1 / ports)
+    if plan.split > 1:
+        yield lost("port", 0, plan.ports, 1, 1 / ports)
+    yield replace(lost("NIC", 0, plan.ports // plan.split, 1, plan.split / ports), nics=plan.split)
     yield lost("switch", 0, leaf.switches, under, min(of_endpoint, under) / ports)
     for at, one in enumerate(above, start=1):
         ways = below.up_ports * spread  # cables out of one group of the level below

@@ -148,7 +148,7 @@ def test_groups_of_some_ranks_share_it_with_their_siblings() -> None:
 
 
 def test_between_node_and_site_nothing_reduces_without_sharp() -> None:
-    """NVLS ends at the node: on the tier in the middle NVLSTree would need SHARP; and what NCCL picks for two tiers fits no three."""
+    """NVLS ends at the node: NVLSTree would need SHARP in the middle; and what NCCL picks for two tiers fits no three."""
     off, on = (load_fabric("two-sites", [f"library.collnet={word}"]) for word in ("false", "true"))
     assert colltool.price(off, "ar", size=GB).best.title == "hierarchical (ring / ring / double-binary-tree)"
     assert colltool.price(on, "ar", size=GB).best.title == "hierarchical (in-network / in-network / double-binary-tree)"

@@ -10,7 +10,7 @@ from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.render.views.fabric_parts import alpha_text, in_network_text
+from colltool.render.views.fabric_parts import alpha_text, in_network_text, planes_lines
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     thing = "port" if kind.joined_by == "switches" else "link"
     facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
     facts += [] if kind.named else [("latency", alpha_text(kind.classes[0]))]
+    facts += [("split over", line) for line in planes_lines(kind)]
     facts += [("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}")]
     facts += [] if kind.in_network is None else [("in-network", in_network_text(kind.in_network))]
     facts += [] if tier.energy is None else [("energy", format_bit_energy(tier.energy))]
@@ -136,7 +137,8 @@ def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
     texts = [groups]
     if level.switches is not None and level.name:
         each = level.switches // level.rails
-        rails = f", {each} on each of {level.rails} rails" if level.rails > 1 else ""
+        planes = " and planes" if diagram.kind.planes else ""
+        rails = f", {each} on each of {level.rails} rails{planes}" if level.rails > 1 else ""
         texts.append(f"{level.switches} switch{'es' * (level.switches != 1)}{rails}")
     return [*texts, alpha_text(level.pairs)] if diagram.kind.named else texts
 

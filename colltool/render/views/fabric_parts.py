@@ -89,9 +89,16 @@ def _switches(number: int) -> str:
     return "1 switch" if number == 1 else f"{number} switches"
 
 
+def _rails_text(plan: ClosPlan) -> str:
+    rails, planes = plan.rails // plan.split, f"{plan.split} planes"
+    if plan.split == 1:
+        return f"{rails} rails"
+    return planes if rails == 1 else f"{rails} rails of {planes}"
+
+
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
     """The levels in sentences, for ``fabric show``."""
-    rails = f"{plan.rails} rails, each with " if plan.rails > 1 else ""
+    rails = f"{_rails_text(plan)}, each with " if plan.rails > 1 else ""
     yield f"{rails}{', '.join(f'{one.per_rail} {one.name}' for one in plan.levels)} switches of {plan.radix} ports"
     for one in plan.levels:
         if one.up_ports:
@@ -277,6 +284,16 @@ def reached_text(one: Efficiency) -> str:
     return f"{', '.join(one.algorithms)} ({primitives}{under}): {'; '.join(filter(None, parts))}"
 
 
+def planes_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
+    """Such as ``8 planes of 12.5 GB/s, 1 failed, packets sprayed over all: 87.5 GB/s a message``."""
+    if (planes := kind.planes) is not None:
+        flows = "one flow" if planes.flows == 1 else f"{planes.flows} flows"
+        how = "packets sprayed over all" if planes.spread == "spray" else f"{flows} a message, hashed to one each (ECMP)"
+        failed = f", {planes.failed} failed" if planes.failed else ""
+        each, message = kind.tier.bandwidth * kind.tier.ports / planes.count, kind.rate_Bps * kind.message_share
+        yield f"{planes.count} planes of {format_rate(each)}{failed}, {how}: {format_rate(message)} a message"
+
+
 def _trunk_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
     """Such as ``trunk: 200 GB/s out of an endpoint, 781.3 MB/s for each of its 256 ranks at once``."""
     if (whole := kind.trunk_Bps) is not None:
@@ -290,6 +307,7 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
     kind = capabilities_of(tier)
     levels = list(zip(kind.classes, facts.levels, strict=False)) if kind.levels else []
     yield from _trunk_lines(kind)
+    yield from planes_lines(kind)
     for at in sorted(range(len(levels)), reverse=outermost_first):
         one, level = levels[at]
         s = ""  # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is none
