@@ -62,6 +62,31 @@ def graph(*edges: Any, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Ti
     return {"topology": "graph", "alpha": us(alpha), "bandwidth": gb(bw), "edges": links, **more}
 
 
+def dragonfly(
+    hosts: int, switches: int, groups: int, spines: int = 0, *, local: float = 100.0, far: float = 100.0, cables: int = 1,
+    routing: str = "minimal", alpha: float = 1.0, bw: float = 100.0, **more: Any,
+) -> Tier:  # fmt: skip
+    """Local and global links of so many GB/s, 0.25 us and 0.5 us; a dragonfly+ where there are spines."""
+    tier = {"topology": "dragonfly_plus", "spines": spines} if spines else {"topology": "dragonfly"}
+    return {
+        **tier,
+        "hosts": hosts,
+        "switches": switches,
+        "groups": groups,
+        "alpha": us(alpha),
+        "bandwidth": gb(bw),
+        "local": {"bandwidth": gb(local), "alpha": us(0.25)},
+        "global": {"bandwidth": gb(far), "alpha": us(0.5), "links": cables},
+        "routing": routing,
+        **more,
+    }
+
+
+def hyperx(*shape: int, hosts: int = 0, alpha: float = 1.0, bw: float = 100.0, **more: Any) -> Tier:
+    given = {"topology": "hyperx", "shape": list(shape), "alpha": us(alpha), "bandwidth": gb(bw), **more}
+    return given | ({"hosts": hosts} if hosts else {})
+
+
 def clos(size: int, *levels: LevelSpec, alpha: float | None = None, bw: float = 50.0, **more: Any) -> Tier:
     """Levels as (group, α in us, oversubscription), bottom up; or ``alpha`` alone for a single level."""
     tier: Tier = {"topology": "clos", "size": size, "bandwidth": gb(bw), **more}

@@ -32,6 +32,7 @@ FLOORS = {
     "colltool.congestion": 4,
     "colltool.verification": 5,
     "colltool.export": 5,
+    "colltool.imports": 5,
     "colltool.analysis": 5,
     "colltool.calibration": 5,
     "colltool.training": 5,
@@ -57,6 +58,7 @@ ROOMS = {
         "colltool.congestion.layout",
         "colltool.training.files",
         "colltool.kernels.files",
+        "colltool.schedules.own_file",
     ),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),
@@ -145,6 +147,7 @@ ON_ARRAYS = {
     "colltool.calibration",
     *(f"colltool.analysis.{name}" for name in ("compare", "contest", "grid", "sensitivity")),
     "colltool.traces.activity",
+    "colltool.verification.own_cost",
     "colltool.estimate.routed_cost",
 }
 
@@ -219,7 +222,8 @@ def test_no_room_has_the_name_of_a_public_function() -> None:
     assert not {name.split(".")[1] for name in MODULES if "." in name} & set(colltool.__all__)
 
 
-MOST_ROOMS, MOST_ARROWS = 24, 140
+# the 25th room reads other programs' dumps of machines, as export writes their files; with it came the last arrows
+MOST_ROOMS, MOST_ARROWS = 25, 150
 
 
 def test_the_house_can_be_kept_in_mind() -> None:

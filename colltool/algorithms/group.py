@@ -3,10 +3,23 @@
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import Wires
 from colltool.base.errors import given
 
-Topology = Literal["star", "full_mesh", "clos", "tiers", "lattice_tiers", "routed_tiers", "torus", "mesh", "graph"]
+Topology = Literal[
+    "star",
+    "full_mesh",
+    "clos",
+    "tiers",
+    "lattice_tiers",
+    "routed_tiers",
+    "torus",
+    "mesh",
+    "graph",
+    "hyperx",
+    "dragonfly",
+    "dragonfly_plus",
+]
 JoinedBy = Literal["switches", "pair_links", "neighbour_links", "routes", "tiers"]
 
 
@@ -20,6 +33,9 @@ _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
     "torus": ("neighbour_links", "a torus"),
     "mesh": ("neighbour_links", "a mesh"),
     "graph": ("routes", "a graph of links"),
+    "hyperx": ("routes", "a HyperX"),
+    "dragonfly": ("routes", "a dragonfly"),
+    "dragonfly_plus": ("routes", "a dragonfly+"),
 }
 assert set(_WORDS) == set(get_args(Topology))
 
@@ -51,15 +67,24 @@ def needs(topologies: frozenset[Topology]) -> str:
 
 
 class Axis(NamedTuple):
-    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``."""
+    """An axis of a lattice: ``size`` ranks in line, closed to a ring where ``wrap``.
+
+    ``twist``: of a twisted torus, how far on along each axis its wraparound lands; ``wrap`` is then false.
+    """
 
     size: int
     wrap: bool
+    twist: tuple[int, ...] = ()
 
     @property
     def is_ring(self) -> bool:
         """Whether the wraparound is a link of its own: from three ranks on."""
         return self.wrap and self.size >= 3
+
+    @property
+    def closed(self) -> bool:
+        """Whether all its ranks have two links along it."""
+        return self.is_ring or bool(self.twist)
 
     @property
     def diameter(self) -> int:
@@ -91,7 +116,8 @@ class Group(NamedTuple):
     posts_cost: bool = False  # the fabric says what each further message takes of those that a rank posts at once
     one_port: bool = False  # a rank drives one port or link at a time, and posts one message after the other
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
-    wires: GraphWires | None = None  # of a routed tier, scaled to one rank's part of it
+    wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
+    links: int = 0  # of routed tiers, on which the messages of every step are put
 
     @property
     def joined_by(self) -> JoinedBy:

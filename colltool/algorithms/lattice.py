@@ -11,6 +11,7 @@ from functools import partial
 
 from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
 from colltool.algorithms.registry import CHAN, JAIN_SABHARWAL, algorithm
+from colltool.algorithms.twisted import diameter_of, is_twisted, mean_load, not_twisted, parts_of
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, log2_ceil, totals  # noqa: F401  (totals: of the examples)
 
 LATTICE_LIBRARIES = ("XLA", "NeuronX CCL")
@@ -20,6 +21,8 @@ TORUS: frozenset[Topology] = frozenset({"torus"})
 def closed_axes(group: Group) -> str | None:
     """Both directions of a ring exist only where the group covers the whole axis of a torus."""
     for number, axis in enumerate(group.axes, start=1):
+        if axis.twist:
+            return f"needs wraparound on every axis; that of axis {number} is twisted"
         if axis.size >= 3 and not axis.wrap:
             return f"needs wraparound on every axis; the group's {axis.size} ranks along axis {number} are an open line"
     return None
@@ -62,13 +65,14 @@ def _halved(axis: Axis, steps: int) -> tuple[int, float]:
 def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     """k parts, each over the axes in its own rotation; step p costs its slowest part, in α and in bytes.
 
-    A ring goes both ways at once; an open line does already in a single pass of d - 1 steps.
+    A ring goes both ways at once; an open line does already in a single pass of d - 1 steps. On a twisted torus every part begins
+    with a ring of 2k.
     """
-    axes = [axis for axis in group.axes if axis.size > 1]
-    k, scatter = len(axes), []
+    runs = parts_of([axis for axis in group.axes if axis.size > 1])
+    k, scatter = len(runs), []
     shrunk = [1.0 / k] * k
     for step in range(k):
-        used = [axes[(part + step) % k] for part in range(k)]
+        used = [run[step] for run in runs]
         loads = [shrunk[part] * (axis.size - 1) / axis.size / (2 if axis.is_ring else 1) for part, axis in enumerate(used)]
         hops = max(axis.diameter for axis in used)
         scatter.append(Terms(hops, max(loads), Links(), primitive=RS, label=f"step {step + 1} of {k}"))
@@ -97,7 +101,7 @@ _on_ideal_wires = partial(
     algorithm,
     "dim-rabenseifner",
     on=LATTICE,
-    requires=(power_of_two_axes,),
+    requires=(not_twisted, power_of_two_axes),
     source=f"{CHAN}; halving and doubling per axis",
     note="takes every partner to be one hop away and links unshared; on ring wiring they are up to d/2 hops away",
     status="idealised",
@@ -175,7 +179,8 @@ def bidirectional_all_gather(group: Group) -> Schedule:
 def multi_ring_all_reduce(group: Group) -> Schedule:
     """Multi-ring: the payload in k parts, each running the axes in a rotated order, every ring in both directions.
 
-    In a slice without wraparound an axis is an open line: d - 1 steps instead of floor(d/2), and twice the bytes.
+    In a slice without wraparound an axis is an open line: d - 1 steps instead of floor(d/2), and twice the bytes. On a twisted
+    torus every part begins with a ring of 2k, through the twist on a short axis, and short axes are open lines after that.
 
     On unequal axes a step takes the longest α and the largest load of its parts: what it costs when parts wait for each other
     only between phases.
@@ -252,6 +257,11 @@ def busiest_link(axis: Axis) -> float:
     return crossing / 2 if axis.is_ring else crossing
 
 
+def all_to_all_load(axes: tuple[Axis, ...]) -> float:
+    """Bytes through the busiest link of a lattice in a uniform all-to-all on shortest paths, in units of M."""
+    return mean_load(axes) if is_twisted(axes) else max(map(busiest_link, axes), default=0.0)
+
+
 @algorithm(
     "dim-chain",
     BC,
@@ -320,25 +330,28 @@ def dim_chain_middle(group: Group) -> Terms:
     source="the bisection bound, reached: loads counted link by link by executing it (colltool verify)",
     baseline=True,
     usual=True,
-    equation="t = diameter α + max_i f(d_i) M/BW, f the load of the busiest link of an axis",
+    equation="t = diameter α + max_i f(d_i) M/BW, f the load of the busiest link of an axis\n"
+    "t = diameter α + (mean distance)/(2 axes) M/BW on a twisted torus",
 )
 def shortest_path(group: Group) -> Terms:
     """All-to-all along shortest paths, all axes at once.
 
     f(d) is d/8 on a torus axis of even d >= 4, d/4 on a mesh: the longest axis sets the time. Ring relay is this, on a ring.
+    On a twisted torus shortest paths load all links alike.
 
     >>> shortest_path(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True))))[:2]
     (3, 0.5)
     >>> shortest_path(Group(16, "mesh", (Axis(4, wrap=False), Axis(4, wrap=False))))[:2]
     (6, 1.0)
     """
-    return Terms(sum(axis.diameter for axis in group.axes), max(busiest_link(axis) for axis in group.axes), Links())
+    return Terms(diameter_of(group.axes), all_to_all_load(group.axes), Links())
 
 
 @algorithm(
     "dim-by-dim",
     A2A,
     on=LATTICE,
+    requires=(not_twisted,),
     source="loads counted link by link by executing it (colltool verify)",
     usual=True,
     equation="t = diameter α + Σ_i f(d_i) M/BW",

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
-from colltool.base.primitives import SHORT, Primitive, Schedule, Terms
+from colltool.base.primitives import SHORT, AllPeers, Peers, Primitive, Schedule, Terms
 
 BRUCK = (
     'Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing '
@@ -21,6 +21,10 @@ BRUCK = (
 CHAN = (
     'Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication: theory, practice, and experience", CCPE 19(13), 2007, '
     "1749-1783, doi:10.1002/cpe.1206"
+)
+FORESTCOLL = (
+    'Zhao, Maleki, Yang, Pourreza, Krishnamurthy, "ForestColl: Throughput-optimal collective communications on heterogeneous '
+    'network fabrics", 2024, arXiv:2402.06787'
 )
 HAN = 'Luo et al., "HAN: a hierarchical autotuned collective communication framework", CLUSTER 2020, 23-34'
 HOCKNEY = (
@@ -71,9 +75,16 @@ TWO_TREES = (
     'Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35(12), '
     "2009, 581-594, doi:10.1016/j.parco.2009.09.001"
 )
+UB_MESH = 'Liao et al., "UB-Mesh: a hierarchically localized nD-FullMesh datacenter network architecture", 2025, arXiv:2503.20377'
 
-# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware
-Status = Literal["shipped", "reference", "idealised", "hypothetical"]
+MOST_AT_ONCE = 2048
+"""Ranks that send to all at once where messages are routed link by link."""
+MOST_FOLLOWED = 20_000_000
+"""Links times steps that all differ."""
+
+# reference: textbook or research; idealised: executed, it costs more on real wiring; hypothetical: no such hardware;
+# own: a file or plugin of the user
+Status = Literal["shipped", "reference", "idealised", "hypothetical", "own"]
 STATUSES: tuple[Status, ...] = get_args(Status)  # from what somebody can run today to what no hardware does
 
 
@@ -92,7 +103,7 @@ Caveats = Callable[[Group], Caveat | None]
 
 def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
     """Where a schedule is listed: 0 if the user can run it, 1 if only other libraries do (``not_selected``), then by status."""
-    index = STATUSES.index(status)
+    index = 0 if status == "own" else STATUSES.index(status)
     return index + 1 if index or not_selected else 0
 
 
@@ -180,7 +191,17 @@ class Algorithm(NamedTuple):
     def why_not(self, group: Group) -> str | None:
         if group.topology not in self.topologies:
             return f"{needs(self.topologies)}; this is {group.spoken}"
-        return next((reason for requirement in self.requires if (reason := requirement(group))), None)
+        reason = next((reason for requirement in self.requires if (reason := requirement(group))), None)
+        return reason or (self._too_long(group) if group.links else None)
+
+    def _too_long(self, group: Group) -> str | None:
+        """Too many messages, or steps that all differ, to put on links one by one."""
+        routes = {type(terms.route) for terms in self.schedule(group)}
+        if AllPeers in routes and group.ranks > MOST_AT_ONCE:
+            return f"{group.ranks} ranks, all to all at once, are too many to follow link by link: at most {MOST_AT_ONCE}"
+        if Peers in routes and (group.ranks - 1) * group.links > MOST_FOLLOWED:
+            return f"its {group.ranks - 1} steps over {group.links} links are too many to follow one by one"
+        return None
 
 
 _ROWS: dict[tuple[Primitive, str], Algorithm] = {}

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.registry import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES, Caveat, algorithm
+from colltool.algorithms.twisted import diameter_of
 from colltool.base.errors import given
 from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
     BC,
@@ -142,7 +143,7 @@ def send(group: Group) -> Terms:
     >>> send(Group(16, "torus", (Axis(4, wrap=True), Axis(4, wrap=True))))[:2]
     (4, 1)
     """
-    return Terms(max(group.hops, sum(axis.diameter for axis in group.axes)), 1, Pair())
+    return Terms(max(group.hops, diameter_of(group.axes)), 1, Pair())
 
 
 def most_partners(schedule: Schedule, group: Group) -> int:
@@ -173,7 +174,7 @@ def most_partners(schedule: Schedule, group: Group) -> int:
             case Pair() | Switch():
                 partners.add(1)
             case Links():
-                partners |= {*range(sum(min(axis.size - 1, 2) for axis in group.axes))}
+                partners |= {*range(sum(2 if axis.closed else min(axis.size - 1, 2) for axis in group.axes))}
             case _:
                 assert_never(terms.route)
     return len(partners)

@@ -8,6 +8,7 @@ links for itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Literal, NamedTuple
 
 Routing = Literal["minimal", "valiant", "adaptive"]
@@ -42,6 +43,16 @@ class GraphWires(NamedTuple):
     def has_ports(self) -> bool:
         """Whether every rank has a port at a switch and all share the links behind; here its links are all that it has."""
         return False
+
+    @property
+    def links(self) -> int:
+        """One-way links that a step's messages are put on."""
+        return len(self.edges)
+
+    @property
+    def slowest_s(self) -> float:
+        """The longest latency of a link."""
+        return max(edge.alpha_s for edge in self.edges)
 
     def scaled(self, factor: float) -> GraphWires:
         return self._replace(edges=tuple(edge._replace(Bps=edge.Bps * factor) for edge in self.edges))
@@ -92,3 +103,169 @@ class GraphWires(NamedTuple):
         if any(edge.a >= self.endpoints and edge.b >= self.endpoints for edge in self.edges):
             return crossing + sum(here for here, _ in ways.values())  # switches behind switches: all of them on the far side
         return crossing + sum(min(both) for both in ways.values())
+
+
+class HyperXWires(NamedTuple):
+    """Along each axis of a grid of nodes a link between every two that differ there alone.
+
+    ``hosts`` endpoints have a port at each node, which is then a switch; 0: the nodes are the endpoints. Both are numbered with
+    the first axis fastest. ``Bps``, ``alpha_s``: of a link along each axis.
+    """
+
+    endpoints: int
+    hosts: int
+    shape: tuple[int, ...]
+    Bps: tuple[float, ...]
+    alpha_s: tuple[float, ...]
+
+    @property
+    def has_ports(self) -> bool:
+        return self.hosts > 0
+
+    @property
+    def links(self) -> int:
+        return prod(self.shape) * sum(size - 1 for size in self.shape)
+
+    @property
+    def slowest_s(self) -> float:
+        return max(self.alpha_s)
+
+    def scaled(self, factor: float) -> HyperXWires:
+        return self._replace(Bps=tuple(rate * factor for rate in self.Bps))
+
+    def slowed(self, factor: float) -> HyperXWires:
+        return self._replace(alpha_s=tuple(alpha_s * factor for alpha_s in self.alpha_s))
+
+    def cuts(self) -> Iterator[CutSide]:
+        """Around the first node and the first j of each axis in turn, all axes before it whole."""
+        below = 1
+        each = max(1, self.hosts)
+        beyond = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
+        if each < self.endpoints:
+            yield CutSide(0, each, sum(beyond))
+        for axis, (size, rate) in enumerate(zip(self.shape, self.Bps, strict=True)):
+            for some in range(1 if axis else 2, size):
+                after = each * below * some
+                if after < self.endpoints:
+                    out = some * (size - some) * rate + some * sum(beyond[axis + 1 :])
+                    yield CutSide(0, after, below * out)
+            below *= size
+
+
+class DragonflyWires(NamedTuple):
+    """Groups of switches: inside each a link between every two, or between every leaf and every spine; cables between groups.
+
+    ``endpoints`` stand ``hosts`` to a switch, switch by switch. With ``spines`` they stand at the leaves, and cables between
+    groups end at the spines. ``local_Bps``: of all parallel links between two switches; ``global_Bps``: of one of the ``cables``
+    between two groups.
+    """
+
+    endpoints: int
+    hosts: int
+    switches: int  # of a group, spines apart
+    groups: int
+    spines: int
+    local_Bps: float
+    local_alpha_s: float
+    global_Bps: float
+    global_alpha_s: float
+    cables: int
+    routing: Routing
+
+    @property
+    def has_ports(self) -> bool:
+        return True
+
+    @property
+    def slowest_s(self) -> float:
+        return max(self.local_alpha_s, self.global_alpha_s)
+
+    @property
+    def gateways(self) -> int:
+        """Switches of a group that cables to other groups end at."""
+        return self.spines or self.switches
+
+    @property
+    def met(self) -> int:
+        """The first groups, on whose links messages between the endpoints can pass."""
+        own = -(-self.endpoints // (self.hosts * self.switches))
+        return own if own == 1 or self.routing == "minimal" else self.groups
+
+    @property
+    def links(self) -> int:
+        """One-way links that a step's messages are put on."""
+        inside = 2 * self.switches * self.spines or self.switches * (self.switches - 1)
+        return self.met * (inside + (self.met - 1) * self.cables)
+
+    @property
+    def longest(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Local and global links that the longest way passes inside a group, and between two.
+
+        Adaptive routing counts as minimal: what is not held up takes the short way.
+        """
+        hop = min(1, self.switches - 1)
+        inside, climbs = (2, 1) if self.spines else (hop, hop)
+        if self.routing != "valiant":
+            return (inside, 0), (2 * climbs, 1)
+        turn = 2 * min(1, self.spines - 1) if self.spines else hop  # from the cable that leads into a group to the one out of it
+        detour = 2 * hop if self.switches > 2 and not self.spines else inside
+        return (detour, 0), ((2 * climbs + turn, 2) if self.groups > 2 else (2 * climbs, 1))
+
+    def gateway(self, group: int, other: int, cable: int) -> int:
+        """The switch of ``group`` at which that cable to the other group ends: ports are dealt out evenly, by distance."""
+        port = ((other - group) % self.groups - 1) * self.cables + cable
+        return port * self.gateways // ((self.groups - 1) * self.cables)
+
+    def scaled(self, factor: float) -> DragonflyWires:
+        return self._replace(local_Bps=self.local_Bps * factor, global_Bps=self.global_Bps * factor)
+
+    def slowed(self, factor: float) -> DragonflyWires:
+        """With latencies times a factor."""
+        return self._replace(local_alpha_s=self.local_alpha_s * factor, global_alpha_s=self.global_alpha_s * factor)
+
+    def joins_all(self) -> bool:
+        return True
+
+    def cuts(self) -> Iterator[CutSide]:
+        """Each switch of the first group, runs of them, and runs of groups, while any endpoint stands on the other side."""
+        a_group = self.hosts * self.switches
+        ends = [self.hosts * count for count in range(1, self.switches)] + [a_group * count for count in range(1, self.groups)]
+        for after in (end for end in ends if end < self.endpoints):
+            yield CutSide(0, after, self.out_of(after // self.hosts))
+        for first in range(self.hosts, min(a_group, self.endpoints), self.hosts):
+            yield CutSide(first, min(first + self.hosts, self.endpoints), self._out_of_one(first // self.hosts))
+
+    def out_of(self, switches: int) -> float:
+        """Bytes/s out of the first switches: of whole groups, and of a part of one, its spines on the side that saves more."""
+        whole, part = divmod(switches, self.switches)
+        cables = self.cables * self.global_Bps
+        if not part:
+            return whole * (self.groups - whole) * cables
+        beyond = self.groups - whole - 1
+        if self.spines:  # none of them, or all
+            leads, stays = part * self.spines * self.local_Bps, (self.switches - part) * self.spines * self.local_Bps
+            return min(whole * (beyond + 1) * cables + leads, (whole + 1) * beyond * cables + stays)
+        inward, outward = self._cables_at(whole, range(part))
+        inside = part * (self.switches - part) * self.local_Bps
+        return inside + (whole * (beyond + 1) * self.cables - inward + outward) * self.global_Bps
+
+    def _out_of_one(self, switch: int) -> float:
+        """Of the first group."""
+        if self.spines:
+            return self.spines * self.local_Bps
+        _, outward = self._cables_at(0, range(switch, switch + 1))
+        return (self.switches - 1) * self.local_Bps + outward * self.global_Bps
+
+    def _cables_at(self, group: int, among: range) -> tuple[int, int]:
+        """Cables of these switches of a group to the groups before it, and to those after it."""
+        ends = [[self.gateway(group, other, cable) in among for cable in range(self.cables)] for other in range(self.groups)
+                if other != group]  # fmt: skip
+        return sum(map(sum, ends[:group])), sum(map(sum, ends[group:]))
+
+
+Wires = GraphWires | HyperXWires | DragonflyWires
+
+
+def shared(wires: Wires | None, factor: float) -> Wires | None:
+    """With this part of the links that ranks share; those of a rank alone as they are."""
+    return wires if wires is None or not wires.has_ports else wires.scaled(factor)

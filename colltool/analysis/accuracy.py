@@ -101,6 +101,11 @@ def accuracy_of(
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)
 
 
+def unmeasured(size: float, readings: Readings) -> Accuracy | None:
+    """Of a schedule that nobody measured: the error of fabrics that no log was fitted to; None for an ideal price."""
+    return None if readings.ideal else Accuracy(DATASHEET[size_class(size)], None, 0, NO_ROW)
+
+
 def _wider(device: str, wire: str, collective: str, at: int) -> Iterator[tuple[Sequence[Judged], str]]:
     """The cells that may speak for a price, from its own to all of its wire."""
     here = [one for one in table() if one.wire == wire and one.size == at and one.device != ALL]

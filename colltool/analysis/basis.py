@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
+from colltool.algorithms.twisted import is_twisted
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
@@ -69,8 +70,10 @@ def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: b
 
 
 def _sliced(tier: Tier) -> str:
-    """``4x4x4``, plus the axes without wraparound (a ring of 2 is a line anyway); empty off lattices."""
+    """``4x4x4``, plus the axes without wraparound (a ring of 2 is a line anyway), or that it is twisted; empty off lattices."""
     axes = capabilities_of(tier).axes
+    if is_twisted(axes):
+        return f"{shape_text([axis.size for axis in axes])} twisted"
     long = [axis for axis in axes if axis.size > 2]
     open_ = [str(axis.size) for axis in long if not axis.wrap]
     along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"

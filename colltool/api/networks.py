@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltool.api import values as v
 from colltool.api.arguments import AnyShape
+from colltool.api.own import AnyAlgorithms, own_of, ranks_of
 from colltool.api.values import AnyFabric, AnyPath
 from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.files import remembering
@@ -216,10 +217,12 @@ def verify(
     alone: bool = False,
     shape: AnyShape | None = None,
     algorithms: Sequence[str] | str = (),
+    algorithm_files: AnyAlgorithms = (),
     size: str | float = "16MB",
     segments: int | None = None,
     trace: bool = False,
     values: Vectors = (),
+    simulator: str | None = None,
 ) -> Verification:
     """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
 
@@ -227,25 +230,37 @@ def verify(
         fabrics: one or several, as :func:`price`; their ports and links carry the messages.
         primitive: one, or all when None.
         ranks, stride, alone, shape, algorithms: as :func:`price`. Some hundreds of ranks: a schedule of N has up to N² messages.
+        algorithm_files: algorithms of your own, as :func:`price`; without ``algorithms`` only these.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
         trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
         values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
+        simulator: ``astra-sim`` or ``htsim``: each schedule also runs there, and each result has the time that it finds. The
+            program is that of ``COLLTOOL_ASTRA_SIM`` or ``COLLTOOL_HTSIM``, else on PATH.
 
     Raises:
-        ColltoolError: a group that does not fit, or nothing of that name runs there.
+        ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator is not installed.
     """
+    from colltool.export.simulators import find_simulator, simulator_of, with_simulator
     from colltool.verification.verify import Verification
     from colltool.verification.verify import verify as run
 
-    primitives = list(Primitive) if primitive is None else [v.primitive_of(primitive)]
-    size_bytes, names, group = v.size_of(size), v.names_of(algorithms), v.group_of(ranks, stride, alone, shape)
+    own = own_of(algorithm_files, primitive)
+    primitives = list(dict.fromkeys(one.primitive for one in own)) or list(Primitive)
+    primitives = primitives if primitive is None else [v.primitive_of(primitive)]
+    group = v.group_of(ranks_of(ranks, own, {"shape": shape}), stride, alone, shape)
+    size_bytes, names = v.size_of(size), v.names_of(algorithms)
     pieces, steps, vectors = v.count_if(segments, "segments"), v.flag_of(trace, "trace"), _vectors_of(values)
     if vectors and not steps:
         raise ColltoolError("are shown step by step", argument="values", fix=f"add {given('trace', True)}")
-    found = [
-        run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=vectors)
-        for fabric in map(v.fabric_of, v.several_of(fabrics))
-    ]
+    other = None if simulator is None else simulator_of(simulator)
+    if other is not None:
+        find_simulator(other)
+    found = []
+    for fabric in map(v.fabric_of, v.several_of(fabrics)):
+        one = run(fabric, primitives, size_bytes, group, pieces, names, trace=steps, vectors=vectors, own=own)
+        found.append(one if other is None else with_simulator(other, one, size_bytes, fabric, group, pieces))
     overrides = tuple(dict.fromkeys(pair for one in found for pair in one.overrides))
-    return Verification(sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides)
+    return Verification(
+        sum((one.results for one in found), ()), sum((one.skipped for one in found), ()), overrides, simulator or ""
+    )

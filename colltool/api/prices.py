@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from colltool.api import values as v
 from colltool.api.arguments import Options, with_options
 from colltool.api.kernels import NO_TOKENS, ExpertCall, asked_of, crossover_by, own_version, price_by
+from colltool.api.own import AnyAlgorithms, all_costs, no_files, own_of, ranks_of
 from colltool.api.values import AnyFabric, AnyPath, Question, Sizes
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import AR, Primitive
@@ -31,6 +32,7 @@ def price(
     size: Sizes | None = None,
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
+    algorithm_files: AnyAlgorithms = (),
     slow_rank: float | None = None,
     library_file: AnyPath | None = None,
     tokens: int | None = None,
@@ -51,6 +53,8 @@ def price(
             call prices as a whole: rows then hold arrays of its shape, in registry order.
         ranks: N; default: all of the fabric, or of what the stride leaves of it.
         algorithms: only these, such as ``"ring"`` or ``"hierarchical:ring/ring"``; default: all.
+        algorithm_files: algorithms of your own beside them: paths of files (``colltool guide algorithms``), or mappings of what
+            one would hold; ``ranks`` is then theirs by default.
         slow_rank: each row also carries its time with all ports and links of one rank, the worst one for it, at this share of
             their bandwidth (:attr:`colltool.estimate.algorithm_estimate.AlgorithmEstimate.slow`); single sizes only.
         stride: from one member of the group to the next, in ranks: 8 is one rank of each node of 8. The groups of the ranks in
@@ -81,13 +85,16 @@ def price(
     call = ExpertCall(tokens=tokens, top_k=top_k, hidden=hidden, experts=experts, dtype=dtype, groups=groups, skew=skew)
     if (kernels := asked_of(primitive, options.get("library"), library_file, call, slow_rank)) is not None:
         sizes = [] if size is None else [size]
+        no_files(algorithm_files)
         return cast("Price", price_by(fabric, kernels, sizes, ranks, call, options).prices[0])
     if size is None:
         raise ColltoolError("needs a size", argument="size", fix=f"add {given('size', '16MB')}")
-    on = v.question(fabric, primitive, ranks, options)
+    own = own_of(algorithm_files, primitive)
+    on = v.question(fabric, primitive, ranks_of(ranks, own, options), options)
     only = v.names_of(algorithms)
-    priced = run(on.fabric, on.primitive, v.sizes_of(size), on.group, on.readings, only)
-    return _completed((priced,), on, only, slow_rank)[0]
+    costs, failed = all_costs(own, on, only)
+    priced = run(on.fabric, on.primitive, v.sizes_of(size), on.group, on.readings, only, own=costs)
+    return _completed((replace(priced, failed=failed),), on, only, slow_rank)[0]
 
 
 @with_options
@@ -98,6 +105,7 @@ def price_list(
     sizes: Sequence[str | float] = (),
     ranks: int | None = None,
     algorithms: Sequence[str] | str = (),
+    algorithm_files: AnyAlgorithms = (),
     slow_rank: float | None = None,
     library_file: AnyPath | None = None,
     tokens: int | None = None,
@@ -115,20 +123,24 @@ def price_list(
     library_file, options = own_version(library_file, options)
     call = ExpertCall(tokens=tokens, top_k=top_k, hidden=hidden, experts=experts, dtype=dtype, groups=groups, skew=skew)
     if (kernels := asked_of(primitive, options.get("library"), library_file, call, slow_rank)) is not None:
+        no_files(algorithm_files)
         return cast("PriceList", price_by(fabric, kernels, sizes, ranks, call, options))
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
         raise v.wrong(sizes, "sizes", "a list of sizes", f"write {given('sizes', ['1MB', '16MB'])}")
     with called("python", size="sizes"):
         each = [v.size_of(size) for size in sizes]
-    on = v.question(fabric, primitive, ranks, options)
+    own = own_of(algorithm_files, primitive)
+    on = v.question(fabric, primitive, ranks_of(ranks, own, options), options)
     only = v.names_of(algorithms)
-    listed = run(on.fabric, on.primitive, each, on.group, on.readings, only)
-    return replace(listed, prices=_completed(listed.prices, on, only, slow_rank))
+    costs, failed = all_costs(own, on, only)
+    listed = run(on.fabric, on.primitive, each, on.group, on.readings, only, own=costs)
+    prices = tuple(replace(one, failed=failed) for one in listed.prices) if failed else listed.prices
+    return replace(listed, prices=_completed(prices, on, only, slow_rank))
 
 
 def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slow_rank: float | None) -> tuple[Price, ...]:
     """Prices with what leads on one port where nobody named algorithms, with the library's own pick, and with one slow rank."""
-    if not only:
+    if not only and not any(row.status == "own" for row in prices[0].results):
         from colltool.estimate.price import with_turn
 
         prices = with_turn(prices, on.fabric, on.group, on.readings)
@@ -143,8 +155,10 @@ def _judged(price: Price, on: Question) -> Price:
     """With how far off such a price is."""
     if not isinstance(price.bytes, float) or not price.results:
         return price
-    from colltool.analysis.accuracy import accuracy_of
+    from colltool.analysis.accuracy import accuracy_of, unmeasured
 
+    if price.best.status == "own":
+        return replace(price, accuracy=unmeasured(price.bytes, on.readings))
     held = bool(price.best.software_time.notes(price.bytes))
     return replace(price, accuracy=accuracy_of(on.fabric, on.primitive, on.group, price.bytes, on.readings, held=held))
 

@@ -21,7 +21,7 @@ from colltool.base.errors import ColltoolError, either, printable
 
 MIB = 2**20
 
-Kind = Literal["definition", "config", "matrix", "document", "log"]
+Kind = Literal["definition", "algorithm", "config", "matrix", "document", "log", "topology"]
 AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
@@ -40,10 +40,12 @@ BOUNDS: dict[Kind, Bound] = {
     "definition": Bound(
         MIB, "a YAML file", "not a file that a person wrote", "keep what is priced; long lists are patterns, comments notes"
     ),
+    "algorithm": Bound(16 * MIB, "an algorithm file", "not a schedule that can be followed", "fewer ranks, chunks or channels"),
     "config": Bound(MIB, "a config.json", "not the shape of a model", "give the config.json beside the weights, not an index"),
     "matrix": Bound(64 * MIB, "a CSV file", "not a traffic matrix", "one row per sender, one column per receiver, nothing else"),
     "document": Bound(64 * MIB, "a JSON file", "not a result of colltool", f"give a file that {_WRITER} wrote"),
     "log": Bound(64 * MIB, "a log", "not a benchmark's log", "keep the tables and the lines above them: grep away NCCL INFO"),
+    "topology": Bound(64 * MIB, "a file that describes a machine", "not one machine or network", "dump one node, or one subnet"),
 }
 TRACE = Bound(64 * 1024 * MIB, "a trace", "not a trace that a profiler wrote", "profile fewer steps")
 """Streamed, so it may be larger than memory."""

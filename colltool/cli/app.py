@@ -67,7 +67,7 @@ COMMANDS = {
     "report": ("choices", "A page to hand over: drawn, priced, compared, measured."),
     "diff": ("prices", "What moved between two JSON outputs."),
     "explain": ("prices", "An algorithm in words, with your numbers put in."),
-    "export": ("networks", "Your answer as NCCL's tuner file, or as input of ASTRA-sim."),
+    "export": ("networks", "Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim."),
     "fabric": ("files", "shipped fabrics; start, show, draw, check, size your own"),
     "job": ("files", "shipped jobs; show, check and describe job files"),
     "library": ("libraries", "engines' kernels; list, show, check, start your own"),

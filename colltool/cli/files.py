@@ -134,6 +134,30 @@ def init_fabric(
     write(fabric_start(source, tiers, set_ or (), path.stem if path else ""), path)
 
 
+@command(fabric, "import", "A fabric file from a real machine.", network_nodes="--nodes")
+def import_fabric(
+    dumps: Annotated[list[str], o.option("dumps"), o.READ],
+    like: Annotated[str | None, o.option("like"), o.READ] = None,
+    nodes: Annotated[int | None, o.option("network_nodes")] = None,
+    output: Annotated[
+        Path | None, o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"), o.WRITTEN
+    ] = None,
+) -> None:
+    """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked and those of the nearest fabric.
+
+    KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain). A node
+    and a network together make both tiers.
+
+    Examples:
+      colltool fabric import nccl-topo node.xml -o mine.yaml
+      colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml
+    """
+    from colltool.imports.read import imported
+
+    path = new_file(output, "a fabric file")
+    write(imported(dumps, name=path.stem if path else "", like=like, nodes=nodes), path)
+
+
 @command(fabric, "check", "Validate fabric files.")
 def check_fabrics(
     files: Annotated[list[str], o.option("files", "Fabric files, or names of shipped ones.", offers="fabric"), o.READ],

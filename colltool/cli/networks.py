@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import colltool
 from colltool.api.arguments import COUNTS
@@ -15,10 +15,15 @@ from colltool.cli.command import command, failed, group_app
 from colltool.cli.options import EVERYBODY, FabricChoice, GroupChoice, Out
 from colltool.cli.output import write, write_bytes
 
+if TYPE_CHECKING:
+    from colltool.schedules.own import OwnSchedule
+
 DEFAULT_RANKS, TRACED_RANKS = 64, 4
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
 
-export = group_app("Your answer as NCCL's tuner file, or as input of ASTRA-sim.")
+Segments = Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 4]")]
+
+export = group_app("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
 
 
 @command(primitive="--primitive")
@@ -102,10 +107,12 @@ def verify(
     alone: o.Alone = False,
     shape: o.Shape = None,
     algorithm: o.Algorithms = None,
+    algorithm_file: o.AlgorithmFiles = None,
     size: o.Size = "16MB",
     segments: Annotated[int | None, o.option("segments")] = None,
     trace: Annotated[bool, o.option("trace")] = False,
     concrete: Annotated[bool, o.option("values")] = False,
+    simulator: Annotated[str | None, o.option("simulator")] = None,
     set_: o.Set = None,
     *,
     out: Out,
@@ -123,12 +130,14 @@ def verify(
       colltool verify ar -f dgx-h100 -n 16 --stride 8
       colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
       colltool verify ar -f star512 -n 4 --algorithm ring --trace --values
+      colltool verify -f dgx-h100 --algorithm-file my.xml
+      colltool verify ar -f star512 -n 16 --algorithm ring,rabenseifner --with htsim
     """
-    count = ranks if fabric or shape or ranks is not None else TRACED_RANKS if trace else DEFAULT_RANKS
+    count = ranks if fabric or shape or ranks is not None or algorithm_file else TRACED_RANKS if trace else DEFAULT_RANKS
     result = colltool.verify(
         [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS], primitive, ranks=count, stride=stride,
-        alone=alone, shape=shape, algorithms=values.names(algorithm), size=size, segments=segments, trace=trace,
-        values="example" if concrete else (),
+        alone=alone, shape=shape, algorithms=values.names(algorithm), algorithm_files=algorithm_file or (), size=size,
+        segments=segments, trace=trace, values="example" if concrete else (), simulator=simulator,
     )  # fmt: skip
     out.emit(result)
     if not result.holds:
@@ -195,4 +204,139 @@ def astra_sim(
     for name, text in files.items():
         write_bytes(folder / name, text.encode(), "output", folder=folder)
     lines = (f"{' and '.join(files)}: {place(loaded, who).placement.spoken}", *to_know(loaded, who, ideal, bytes_))
+    write("".join(f"{line}\n" for line in lines), None)
+
+
+@command(export, "infragraph", "The fabric as an InfraGraph, ASTRA-sim 3's network.")
+def infragraph(fabric: FabricChoice, output: o.Output = None) -> None:
+    """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between them, as JSON.
+
+    Examples:
+      colltool export infragraph -f dgx-h100 -o network.json
+      colltool export infragraph -f clos-4to1 --set fabric.size=64
+    """
+    from colltool.export.infragraph import infragraph as text_of
+
+    target = o.to_file(output)
+    write(text_of(fabric.load()), target)
+
+
+_ALGORITHM = "The algorithm to write, as price names it."
+
+
+@command(export, "msccl", "An algorithm as MSCCL's XML.")
+def msccl(
+    primitive: o.Primitive,
+    fabric: FabricChoice,
+    algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
+    group: GroupChoice = EVERYBODY,
+    segments: Segments = None,
+    output: o.Output = None,
+) -> None:
+    """The messages of a shipped algorithm as XML, for the MSCCL runtime and RCCL; price --algorithm-file reads it back.
+
+    Examples:
+      colltool export msccl ar -f dgx-h100 -n 8 --algorithm ring -o ring.xml
+      colltool export msccl ar -f dgx-h100 -n 16 --algorithm hierarchical:ring/ring
+    """
+    from colltool.export.msccl import msccl_xml
+
+    target = o.to_file(output)
+    write(msccl_xml(_schedule(primitive, fabric, algorithm, group, segments)), target)
+
+
+@command(export, "algorithm", "An algorithm as a file to start from.")
+def algorithm_file(
+    primitive: o.Primitive,
+    fabric: FabricChoice,
+    algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
+    group: GroupChoice = EVERYBODY,
+    segments: Segments = None,
+    schema: Annotated[  # noqa: ARG001 - has printed and stopped
+        bool, o.schema_option("algorithm", "colltool.schedules.own_file:AlgorithmFile")
+    ] = False,
+    output: o.Output = None,
+) -> None:
+    """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and priced.
+
+    Examples:
+      colltool export algorithm ar -f star512 -n 4 --algorithm ring
+      colltool export algorithm ag -f dgx-h100 -n 8 --stride 8 --algorithm pat -o mine.yaml
+    """
+    from colltool.schedules.own_file import algorithm_text
+
+    target = o.to_file(output)
+    write(algorithm_text(_schedule(primitive, fabric, algorithm, group, segments)), target)
+
+
+def _schedule(primitive: str, fabric: FabricChoice, algorithm: str, group: GroupChoice, segments: int | None) -> OwnSchedule:
+    import colltool.algorithms
+    import colltool.schedules  # noqa: F401 - fills the makers
+    from colltool.api.values import count_if, primitive_of
+    from colltool.estimate.placement import GroupSpec
+    from colltool.export.schedule import shipped_schedule
+
+    name, cut = values.single(algorithm, "algorithm"), count_if(segments, "segments")
+    return shipped_schedule(fabric.load(), GroupSpec(*group), primitive_of(primitive), name, cut)
+
+
+@command(export, "goal", "A schedule, message by message, for LogGOPSim.")
+def goal(
+    primitive: o.Primitive,
+    fabric: FabricChoice,
+    size: o.Size,
+    algorithm: Annotated[str, o.option("algorithm", "The schedule: ring, hierarchical:ring/ring.")],
+    group: GroupChoice = EVERYBODY,
+    segments: Annotated[int | None, o.option("segments", "P of pipelined algorithms. [default: 16]")] = None,
+    ideal: Annotated[bool, o.option("ideal")] = False,
+    output: o.Output = None,
+) -> None:
+    """One schedule as GOAL, the input of LogGOPSim: each rank's sends and receives, and what waits for what.
+
+    Comments at the top give the command that runs it, with the fabric's latency and bandwidth.
+
+    Examples:
+      colltool export goal ar -f star512 -n 8 -M 1MB --algorithm ring -o ring.goal
+      colltool export goal a2a -f dgx-h100 -n 16 -M 64MB --algorithm two-level:pairwise/pairwise -o a2a.goal
+    """
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.api import values as v
+    from colltool.estimate.placement import GroupSpec
+    from colltool.export.goal import goal as text_of
+    from colltool.verification.schedule import scheduled
+
+    target, bytes_ = o.to_file(output), v.size_of(values.single(size, "size"))
+    name, what = values.single(algorithm, "algorithm"), v.primitive_of(primitive)
+    run = scheduled(fabric.load(), what, name, GroupSpec(*group), v.count_if(segments, "segments"), ideal=ideal)
+    write(text_of(run, bytes_), target)
+
+
+@command(export, "chakra", "A planned training step as Chakra traces, one a rank.")
+def chakra(
+    job: o.JobFile,
+    fabric: FabricChoice,
+    output: Annotated[
+        Path, o.option("output", "The folder for workload.RANK.et and comm_groups.json.", metavar="DIR"), o.WRITTEN
+    ],
+    ranks: Annotated[int | None, o.option("job_ranks")] = None,
+    job_set: o.JobSet = None,
+    library: o.Library = None,
+) -> None:
+    """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute, collectives, what waits for what.
+
+    Examples:
+      colltool export chakra llama3-70b -f dgx-h100 -n 64 --job-set batch.global=64 -o step
+    """
+    from colltool.export.chakra import chakra as files_of
+    from colltool.export.chakra import to_know as known
+    from colltool.training.job import load_job
+
+    folder = o.to_file(output)
+    if folder is None:
+        raise ColltoolError("a file a rank does not go to the terminal", argument="output", fix="name a folder: -o step")
+    planned = colltool.plan(load_job(job, job_set or (), argument="job_overrides"), fabric.load(), ranks, library=library)
+    files = files_of(planned)
+    for name, content in files.items():
+        write_bytes(folder / name, content, "output", folder=folder)
+    lines = (f"{len(files) - 1} traces and comm_groups.json: {planned.job.name} on {planned.fabric}", *known(planned))
     write("".join(f"{line}\n" for line in lines), None)

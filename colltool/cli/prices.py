@@ -28,6 +28,7 @@ def price(
     group: GroupChoice = EVERYBODY,
     size: Annotated[str | None, o.option("sizes", "Bytes per rank; comma-separated. [default: winners, 1KB to 1GB]")] = None,
     algorithm: o.Algorithms = None,
+    algorithm_file: o.AlgorithmFiles = None,
     top: Annotated[int | None, o.option("top")] = None,
     library: o.Library = None,
     library_file: o.LibraryFile = None,
@@ -49,6 +50,7 @@ def price(
       colltool price ar -f nvl72 -M 16MB --algorithm hierarchical:ring/ring
       colltool price ar -f dgx-h100 -n 32 --stride 8 -M 1GB
       colltool price ar -f dgx-h100 -n 64 --library nccl
+      colltool price ar -f dgx-h100 -M 16MB --algorithm-file my.xml
       colltool price ar -f dgx-h100 -n 64 -M 64MB --slow-rank 0.8
       colltool price ag -f my-cluster.yaml
       colltool price ar -f hgx-h200 -n 4 -M 64KB --library vllm@0.24.0
@@ -58,8 +60,9 @@ def price(
         if value is not None and size is None:
             raise ColltoolError("needs a size", argument=argument, fix=f"add a size: {given('size', '16MB')}")
     listed = colltool.price_list(
-        fabric.load(), primitive, sizes=values.parts(size, "sizes"), algorithms=values.names(algorithm), library=library,
-        library_file=library_file, slow_rank=slow_rank, readings=readings, **experts._asdict(), **group._asdict(),
+        fabric.load(), primitive, sizes=values.parts(size, "sizes"), algorithms=values.names(algorithm),
+        algorithm_files=algorithm_file or (), library=library, library_file=library_file, slow_rank=slow_rank, readings=readings,
+        **experts._asdict(), **group._asdict(),
     )  # fmt: skip
     out.emit(listed if top is None else listed.top(top))
 

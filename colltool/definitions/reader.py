@@ -173,6 +173,7 @@ FILES = {
     "fabric": "A fabric: its tiers, innermost first, with the latency and bandwidth of each.",
     "ladder": "A ladder: a list of prices to follow, all at one size.",
     "layout": "A layout: which ranks form which groups, what each runs, and where each rank sits.",
+    "algorithm": "An algorithm: who sends which chunk to whom, step by step.",
     "job": "A job: what a training step computes, how its ranks are cut, what it sends and what hides.",
     "library": "A library: kernels as laws with measured numbers, and which of them it takes at which size.",
 }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from math import log
-from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
@@ -16,49 +14,12 @@ from colltool.diagnosis.networks import SENT, TWO_HOSTS, USUAL, is_stream, match
 from colltool.diagnosis.results import AssumedFabric
 from colltool.diagnosis.thresholds import EXPECT
 from colltool.diagnosis.told import told
+from colltool.fabric.by_device import CLUSTERS, Known, known
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import INNERMOST, bandwidth_values, with_tiers
 from colltool.measurements.nccl_tests import LoggedHardware
 from colltool.measurements.series import log_library
-
-
-class Known(NamedTuple):
-    """Devices by their name, the bundled fabric of the usual machine around them, and what differs."""
-
-    pattern: str
-    fabric: str
-    differs: tuple[str, ...] = ()
-
-
-_KNOWN: tuple[Known, ...] = (  # the first match counts
-    Known(r"\bGB300\b", "gb300-nvl72"),
-    Known(r"\bGB200\b", "nvl72"),
-    Known(r"\bGH200\b", "gh200"),
-    Known(r"\bB300\b", "dgx-b300"),
-    Known(r"\bB200\b", "dgx-b200"),
-    Known(r"\bH200\b", "hgx-h200"),
-    Known(r"\bH100\b", "dgx-h100"),
-    Known(r"\bH800\b", "hgx-h800"),
-    Known(r"\bH20\b", "hgx-h20"),
-    Known(r"\bA100\b", "dgx-a100"),
-    Known(r"\bA800\b", "hgx-a800"),
-    # six NVLinks of 25 GB/s: NVIDIA Tesla V100 data sheet
-    Known(r"\bV100\b", "dgx-a100", ("nvlink.bandwidth=150GB/s", "nvlink.max_size=16")),
-    Known(r"\bMI300X\b", "mi300x"),
-    Known(r"\bMI325X\b", "mi325x"),
-    Known(r"\bMI355X\b", "mi355x"),
-    Known(r"\bL40S?\b|\bL4\b|\bT4\b|\bA10G?\b|\bA40\b|RTX", "l40s-pcie"),
-)
-_CARDS = Known("", "a100-pcie")  # GPUs in slots, not joined by NVSwitch
-_CLUSTERS = {"mi300x": "mi300x-cluster"}  # of several hosts
-_CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
-
-
-def known(device: str) -> Known | None:
-    if _CARD.search(device):
-        return _CARDS
-    return next((one for one in _KNOWN if re.search(one.pattern, device)), None)
 
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> tuple[Fabric, AssumedFabric]:
@@ -167,7 +128,7 @@ def _with_rate(fabric: Fabric, share: float) -> Fabric:
 
 
 def _sized(one: Known, seen: Evidence, overrides: Overrides) -> tuple[Fabric, list[str]]:
-    name = one.fabric if seen.most_ranks <= load_fabric(one.fabric).ranks else _CLUSTERS.get(one.fabric, one.fabric)
+    name = one.fabric if seen.most_ranks <= load_fabric(one.fabric).ranks else CLUSTERS.get(one.fabric, one.fabric)
     sizes = _sizes(load_fabric(name, list(one.differs)), seen)
     ours = [*one.differs, *sizes]
     if isinstance(overrides, Mapping):

@@ -19,6 +19,7 @@ from math import prod
 from typing import Any, NamedTuple, assert_never
 
 from colltool.algorithms.group import Axis
+from colltool.algorithms.twisted import links_across
 from colltool.algorithms.wires import CutSide
 from colltool.base.arrays import largest, least
 from colltool.base.primitives import AR, P2P, Number, Primitive
@@ -135,14 +136,16 @@ def _ports(span: Span, rate: Any) -> tuple[Any, Any, Any]:
         case "pair_links":
             return (span.endpoints - 1.0,) * 3
         case "routes":
+            if (wires := span.seat.wires) is not None and wires.has_ports:
+                return 1.0, 1.0, 1.0
             each = [one.Bps / rate for one in _wire_cuts(span) if one.after - one.first == 1] or [1.0]
             return min(each), max(each), sum(each) / len(each)
         case "neighbour_links":
             axes = _axes(span)
             return (
-                float(sum(2 if one.is_ring else 1 for one in axes)),
-                float(sum(min(one.size - 1, 2) for one in axes)),
-                sum(2.0 if one.is_ring else 2 * (one.size - 1) / one.size for one in axes),
+                float(sum(2 if one.closed else 1 for one in axes)),
+                float(sum(2 if one.closed else min(one.size - 1, 2) for one in axes)),
+                sum(2.0 if one.closed else 2 * (one.size - 1) / one.size for one in axes),
             )
         case _:
             assert_never(kind.joined_by)
@@ -189,10 +192,12 @@ def _routed(span: Span, beyond: Any) -> Iterator[Cut]:
 
 
 def _halves(span: Span, rate: Any, beyond: Any) -> Iterator[Cut]:
-    """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus ports on tiers beyond."""
+    """A lattice cut in half across each axis: each line leads out once, or twice in a ring, plus ports on tiers beyond.
+
+    Of a twisted torus, also every twist along the axis.
+    """
     axes = _axes(span)
     nodes = prod(axis.size for axis in axes)
-    for axis in axes:
-        lines = nodes // axis.size * span.ranks_inside
-        ranks = axis.size // 2 * lines
-        yield Cut((Side(ranks, lines * (2 if axis.is_ring else 1) * rate + ranks * beyond),))
+    for number, axis in enumerate(axes):
+        ranks = axis.size // 2 * (nodes // axis.size) * span.ranks_inside
+        yield Cut((Side(ranks, links_across(axes, number) * span.ranks_inside * rate + ranks * beyond),))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from colltool.algorithms.group import Group, Topology
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
+from colltool.algorithms.twisted import diameter_of
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
@@ -164,6 +165,7 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
         posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
         wires=None if seat.wires is None else seat.wires.scaled(1 / (tier.bandwidth * tier.ports)),
+        links=0 if seat.wires is None else seat.wires.links,
     )
     return span.seen.setdefault(key, (group, reach))
 
@@ -181,10 +183,11 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     group = Group(
         ranks=placed.ranks,
         topology=_over(kinds),
-        hops=max(1, sum(axis.diameter for axis in axes)),
+        hops=max(1, diameter_of(axes)),
         tree_beta=readings.tree_beta,
         posts_cost=all(span.tier.post is not None for span in placed.spans),
         one_port=readings.ports == "one",
+        links=sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
     )
     return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings)
 

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
-from colltool.algorithms.lattice import busiest_link
+from colltool.algorithms.lattice import all_to_all_load
 from colltool.algorithms.rooted import edges_leaving
 from colltool.base.arrays import anywhere, least
 from colltool.base.errors import ColltoolError, given
@@ -286,6 +286,6 @@ def flat_paths(seats: Sequence[TierSeat], ranks: int, readings: Readings) -> Pat
     tier, occupancy = tiers[-1]
     endpoints = ranks // unit
     axes = capabilities_of(tier).part(endpoints, occupancy.stride) or ()
-    crowd = max([1.0, *(busiest_link(axis) * endpoints / (endpoints - 1) for axis in axes)])
+    crowd = max(1.0, all_to_all_load(axes) * endpoints / (endpoints - 1))
     placed[-1] = placed[-1]._replace(crowd=crowd)
     return PathClasses(ranks, tuple(placed), tuple(counted), scattered, unit, wired=_wired(seats, ranks, readings))

@@ -34,10 +34,10 @@ STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
 
 def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = None, readings: Readings | None = None,
-          only: Sequence[str] = ()) -> Price:  # fmt: skip
+          only: Sequence[str] = (), own: Sequence[CostModel] = ()) -> Price:  # fmt: skip
     """Price one primitive on one group at a size (bytes per rank as in nccl-tests) or a one-dimensional array of sizes.
 
-    ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty.
+    ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``: further schedules on this group.
     """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
@@ -49,7 +49,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     while probes[-1] * 2 < most:
         probes.append(probes[-1] * 2)
     probes += [most] * (most > least)
-    chosen = listed.named(only, probes) if only else listed.all(probes)
+    chosen = [*(listed.named(only, probes) if only else listed.all(probes)), *own]
     return Price(
         fabric=fabric.name,
         primitive=primitive,
@@ -79,9 +79,10 @@ def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -
 
 
 def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], group: AnyGroup = None,
-               readings: Readings | None = None, only: Sequence[str] = ()) -> PriceList:  # fmt: skip
+               readings: Readings | None = None, only: Sequence[str] = (),
+               own: Sequence[CostModel] = ()) -> PriceList:  # fmt: skip
     """One price per size; without sizes the two best at :data:`STANDARD_SIZES`."""
-    prices = tuple(price(fabric, primitive, size, group, readings, only) for size in sizes or STANDARD_SIZES)
+    prices = tuple(price(fabric, primitive, size, group, readings, only, own=own) for size in sizes or STANDARD_SIZES)
     best = tuple(replace(one, results=one.leading[:2] or one.results[:2]) for one in prices)
     return PriceList(prices if sizes else best, winners_only=not sizes)
 

@@ -75,7 +75,8 @@ class Price(Result):
     ``results``: what the user can run, the library's own pick first where it is known, then fastest first (for arrays in registry
     order); then other libraries' schedules, references, idealised and hypothetical ones, never called the fastest. ``library``:
     None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another one (for arrays a tuple); empty
-    if algorithms were named. ``accuracy``: of the first row; None for an ideal price and arrays.
+    if algorithms were named. ``accuracy``: of the first row; None for an ideal price and arrays. ``failed``: plugins of the group
+    ``colltool.algorithms`` that offered nothing usable, and why.
     """
 
     subject: ClassVar[str] = "price"
@@ -91,6 +92,7 @@ class Price(Result):
     library: LibraryChoice | None = None
     leads_on_one_port: str | tuple[str, ...] = ""
     accuracy: Accuracy | None = None
+    failed: tuple[Infeasible, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -122,7 +124,7 @@ class Price(Result):
         if self.library is None or self.library.runs is None:
             return None
         picked = float(self.library.runs.total_s)
-        return picked / min([picked, *(float(row.total_s) for row in self.leading)])
+        return picked / min([picked, *(float(row.total_s) for row in self.leading if row.status != "own")])
 
     def top(self, count: int) -> Price:
         """Keep only the fastest ``count`` of the leading rows, or of the others if none may lead."""

@@ -7,7 +7,7 @@ price stays a + b·M. Contention scales each tier's latency and bandwidth, as ev
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import NamedTuple, assert_never
 
@@ -62,14 +62,14 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
         case Rounds():
             return _merged([_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)])
         case Peers():
-            per_peer = terms.n_beta / terms.n_alpha
-            shifts = (carried(_ahead(ranks, k, per_peer)) for k in range(1, ranks))
-            return [_cost(terms, _sum(list(shifts)), wired)]
+            return [_cost(terms, _scaled(_to_each(wired), terms.n_beta / terms.n_alpha), wired)]
         case AllPeers():
-            return [_posted(_cost(terms, carried(_to_all(ranks, route.per_peer)), wired), wired)]
+            return [_posted(_cost(terms, _scaled(_to_all(wired), route.per_peer), wired), wired)]
         case Pair():
             return [_cost(terms, _farthest(ranks, terms.n_beta, wired), wired)]
-        case Links() | Switch() | Servers():
+        case Links():
+            return [_cost(terms, _over_links(terms, wired), wired)]
+        case Switch() | Servers():
             raise ColltoolError(f"{type(route).__name__} does not run where messages are routed link by link")
         case _:
             assert_never(route)
@@ -80,13 +80,25 @@ def _ahead(ranks: int, apart: int, size: float) -> Sends:
     return Sends(rank, (rank + apart) % ranks, np.full(ranks, size))
 
 
+@lru_cache(maxsize=4)
+def _to_each(wired: WiredTiers) -> Carried:
+    """A byte to every peer, one after the other."""
+    return _sum([_carried(wired, _ahead(wired.ranks, k, 1.0)) for k in range(1, wired.ranks)])
+
+
+def _scaled(one: Carried, size: float) -> Carried:
+    return one._replace(per_byte_s=one.per_byte_s * size, energy=None if one.energy is None else one.energy * size)
+
+
 def _first(sent: Sends, count: int) -> Sends:
     return Sends(sent.src[:count], sent.dst[:count], sent.size[:count])
 
 
-def _to_all(ranks: int, size: float) -> Sends:
-    src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
-    return Sends(src, dst, np.full(len(src), size))
+@lru_cache(maxsize=4)
+def _to_all(wired: WiredTiers) -> Carried:
+    """A byte to every peer, all at once."""
+    src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
+    return _carried(wired, Sends(src, dst, np.ones(len(src))))
 
 
 def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> Sends:
@@ -136,6 +148,16 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
             case _:
                 assert_never(route.partner)
         yield terms._replace(n_alpha=1, n_beta=load), Sends(stands[src], stands[dst], np.full(len(src), load))
+
+
+def _over_links(terms: Terms, wired: WiredTiers) -> Carried:
+    """Between neighbours, as the formula counts them; α of the slowest link."""
+    wires, numbers = wired.seats[0].wires, wired.numbers[0]
+    assert wires is not None  # what is routed has them
+    alpha_s = wires.slowest_s * numbers.eta_alpha
+    per_byte_s = terms.n_beta / (numbers.bandwidth_Bps * numbers.eta_beta)
+    energy = None if numbers.energy is None else numbers.energy * wired.ranks * terms.n_beta
+    return Carried(alpha_s, alpha_s, per_byte_s, 0, energy)
 
 
 def _farthest(ranks: int, size: float, wired: WiredTiers) -> Carried:

@@ -8,12 +8,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from colltool.algorithms.wires import Wires, shared
 from colltool.estimate.placement import Occupancy
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
-    from colltool.algorithms.wires import GraphWires
     from colltool.schedules.executor import Network
     from colltool.schedules.links import Floats, Indices, LinkModel
 
@@ -32,13 +32,11 @@ class TierSeat(NamedTuple):
     occupancy: Occupancy = Occupancy()
 
     @property
-    def wires(self) -> GraphWires | None:
+    def wires(self) -> Wires | None:
         """The wires of a routed tier that the group meets, a rank's part of what all behind an endpoint share; None elsewhere."""
         stride = self.occupancy.stride
         found = capabilities_of(self.tier).wires(self.endpoints if stride == 1 else self.tier.endpoints)
-        if found is None or not found.has_ports:
-            return found
-        return found.scaled(self.occupancy.beside * self.nics / self.behind)
+        return shared(found, self.occupancy.beside * self.nics / self.behind)
 
 
 class TierNumbers(NamedTuple):
@@ -64,9 +62,7 @@ def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: fl
         boundaries.append(
             LevelBoundary(below.name, members, members * seat.inside * who.ports(below.group) * rate / above.oversubscription)
         )
-    wires = seat.wires
-    if wires is not None and wires.has_ports:
-        wires = wires.scaled(seat.inside)
+    wires = shared(seat.wires, seat.inside)
     return links_of(
         kind.joined_by,
         nodes,

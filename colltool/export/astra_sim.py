@@ -11,6 +11,7 @@ from math import ceil
 from textwrap import wrap
 from typing import Literal, NamedTuple, assert_never
 
+from colltool.algorithms.twisted import is_twisted
 from colltool.base.errors import ColltoolError, given, spell
 from colltool.base.formatting import format_bytes, format_factor, shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
@@ -178,6 +179,9 @@ def _one_class(span: Span, readings: Readings) -> PathClass:
 def _rings(span: Span, readings: Readings) -> list[AstraDimension]:
     tier, kind = span.tier, capabilities_of(span.tier)
     axes = [axis for axis in kind.part(span.endpoints, span.occupancy.stride) or () if axis.size > 1]
+    if is_twisted(axes):
+        what = f"'{tier.name}' is a twisted torus here, which ASTRA-sim cannot express: its tori are rings along each axis"
+        raise ColltoolError(what, argument="fabric", fix=given("overrides", [f"{tier.name}.twist=false"]))
     if any(axis.size > 2 and not axis.wrap for axis in axes):  # two ranks are a ring with and without
         what = f"'{tier.name}' is an open {shape_text([axis.size for axis in axes])} here, and ASTRA-sim has only rings"
         raise ColltoolError(what, argument="fabric", fix="take whole axes of a torus, or a slice that has wraparound")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from colltool.algorithms.group import Axis, JoinedBy, joined_by
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import Wires
 from colltool.base.formatting import Shape, shape_text
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.model import Tier
@@ -36,6 +36,15 @@ class DistanceClass(NamedTuple):
     cable_m: float = 0.0
 
 
+class LinkKind(NamedTuple):
+    """Links of a routed tier that are alike: from a node to so many others, bytes/s and seconds of each."""
+
+    name: str
+    others: int
+    Bps: float
+    alpha_s: float
+
+
 @dataclass(frozen=True, eq=False)
 class TierCapabilities(ABC, Generic[Of]):
     tier: Of
@@ -56,6 +65,16 @@ class TierCapabilities(ABC, Generic[Of]):
         return shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
 
     @property
+    def spoken(self) -> str:
+        """Its topology, as the file says it or ``twisted torus``."""
+        return self.tier.topology
+
+    @property
+    def cube(self) -> int:
+        """Endpoints of a block that optical switches can put in the place of another; 0 where none do."""
+        return 0
+
+    @property
     def most(self) -> int:
         """The largest ``size`` the file accepts, all else equal; 0 where the tier has no ``size``."""
         return MAX_RANKS
@@ -70,6 +89,8 @@ class TierCapabilities(ABC, Generic[Of]):
 
         With a stride, every stride-th endpoint: inner axes, of one place each, make up the stride.
         """
+        if endpoints == self.tier.endpoints:
+            return self.axes
         axes, left, inner = [], endpoints, stride
         for axis in self.axes:
             taken = 1 if inner > 1 else min(axis.size, left)
@@ -83,7 +104,22 @@ class TierCapabilities(ABC, Generic[Of]):
         """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
         return self.tier
 
-    def wires(self, endpoints: int) -> GraphWires | None:  # noqa: ARG002
+    @property
+    def link_kinds(self) -> tuple[LinkKind, ...]:
+        """Of a routed tier whose nodes are all alike; empty elsewhere."""
+        return ()
+
+    @property
+    def has_ports(self) -> bool:
+        """Whether an endpoint has ports at a switch, not links to other endpoints."""
+        return self.joined_by == "switches"
+
+    @property
+    def fewest_links(self) -> int:
+        """Of any endpoint, parallel ports counted once; at a corner of a mesh."""
+        return sum(1 + axis.closed for axis in self.axes if axis.size > 1) or self.neighbours
+
+    def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
         """Of a routed tier the nodes and links that its first endpoints meet; None elsewhere."""
         return None
 
@@ -147,15 +183,24 @@ class TierCapabilities(ABC, Generic[Of]):
     def bisection_Bps(self) -> float:
         """Bytes/s, one way, all ports, across the worst cut of one plane into halves (floor and ceil of an odd number)."""
 
+    def bisection_of(self, planes: int) -> float:
+        """Of all planes together."""
+        return self.bisection_Bps * planes
+
     @property
     def sigma(self) -> float | None:
+        """Of a plane by itself."""
+        return self.sigma_of(1)
+
+    def sigma_of(self, planes: int) -> float | None:
         """Injection of half the endpoints over the bisection: 1 is full bisection; None for a single endpoint."""
-        return self.tier.endpoints / 2 * self._injection_Bps / self.bisection_Bps if self.bisection_Bps else None
+        across = self.bisection_of(planes)
+        return self.tier.endpoints / 2 * self._injection_Bps * planes / across if across else None
 
     @property
     def _injection_Bps(self) -> float:
         """Of an endpoint, bytes/s, one way, all ports."""
-        return self.rate_Bps * (1 if self.joined_by == "switches" else self.neighbours)
+        return self.rate_Bps * (1 if self.has_ports else self.neighbours)
 
     @abstractmethod
     def links(self, copies: int) -> int:

@@ -20,7 +20,7 @@ from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
-from colltool.fabric.routed_tiers import GraphTier
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 
@@ -64,12 +64,15 @@ class FullMeshTier(SizedTier):
 class LatticeTier(TierBase):
     """A torus or a k-D mesh; ``alpha`` and ``bandwidth`` are one link's, one direction; ``wrap``: which axes are closed.
 
+    ``twist``: the wraparound of each short axis lands half way round every axis of twice its length, as TPU v4 offers it.
+
     What its maker rents out: shapes (``slices``), and boxes of whole cubes (``cube``, their edge), which alone have wraparound.
     """
 
     topology: Literal["torus", "mesh"]
     shape: Shape
     wrap: Annotated[tuple[ft.Flag, ...] | None, Field(min_length=1, max_length=ft.MAX_DEPTH), _WRAP] = None
+    twist: ft.Flag = False
     slices: Annotated[tuple[Shape, ...], Field(min_length=1, max_length=ft.MAX_LISTED), _SLICES] | None = None
     cube: Annotated[int | None, Field(ge=2, le=ft.MAX_RANKS, strict=True), _CUBE] = None
     alpha: ft.Alpha
@@ -84,6 +87,8 @@ class LatticeTier(TierBase):
             slips.append(Slip(f"has {len(wrap)} entries, the shape has {axes} axes", "give one for each axis", ("wrap",)))
         elif any(wrap) and not self.closes:
             slips.append(Slip("a mesh has no wraparound", "write topology: torus, or leave out wrap", ("wrap",)))
+        if self.twist and not slips:
+            slips += parts.twist_slips(self.shape, self.wrap, self.cube, torus=self.closes)
         for index, one in enumerate(self.slices or ()):
             if len(one) != axes:
                 slips.append(Slip(f"has {len(one)} axes, the shape has {axes}", "one number for each axis", ("slices", index)))
@@ -162,7 +167,7 @@ class ClosTier(SizedTier):
 
 
 Tier = Annotated[
-    StarTier | FullMeshTier | LatticeTier | ClosTier | GraphTier,
+    StarTier | FullMeshTier | LatticeTier | ClosTier | GraphTier | HyperXTier | DragonflyTier | DragonflyPlusTier,
     Field(discriminator="topology"),
     Accepted("a tier: a mapping with name, topology, bandwidth ..."),
 ]

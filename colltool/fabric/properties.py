@@ -102,7 +102,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         for one, under in zip(kind.classes if kind.named else (), below, strict=False)
     )
     sizing, misfits = _sizing(kind, levels, planes)
-    unsized = sizing is None and kind.trunk_Bps is None is kind.planes and len(kind.reached) > 1
+    clos = sizing is None and kind.joined_by == "switches" and kind.trunk_Bps is None is kind.planes and len(kind.reached) > 1
     in_planes = (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
     return TierFacts(
         name=tier.name,
@@ -112,13 +112,13 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         ranks=tier.endpoints * planes,
         domains=domains,
         diameter_links=kind.diameter_links if sizing is None or levels else kind.diameter_links * len(sizing.levels),
-        bisection_Bps=kind.bisection_Bps * planes,
+        bisection_Bps=kind.bisection_of(planes),
         neighbours=kind.neighbours,
         links=kind.links(copies) if sizing is None else sizing.ports + sizing.cables,
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
-        fat_tree=fat_tree_for(copies * tier.endpoints) if unsized else None,
-        notes=(*in_planes, *_rim_notes(kind), *(sizing.notes if sizing else ()), *misfits),
+        fat_tree=fat_tree_for(copies * tier.endpoints) if clos else None,
+        notes=(*in_planes, *_rim_notes(kind), *_cube_notes(kind), *(sizing.notes if sizing else ()), *misfits),
         levels=levels,
         misfits=misfits,
     )
@@ -164,13 +164,25 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
     places = {0: 1}  # endpoints by their neighbours on the axes so far
     for axis in kind.axes:
         inside, ends = max(axis.size - 2, 0), min(axis.size, 2)
-        on_axis = {2: axis.size} if axis.is_ring else {2: inside, 1: ends} if axis.size > 1 else {0: 1}
+        on_axis = {2: axis.size} if axis.closed else {2: inside, 1: ends} if axis.size > 1 else {0: 1}
         found: dict[int, int] = {}
         for (met, many), (more, here) in product(places.items(), on_axis.items()):
             found[met + more] = found.get(met + more, 0) + many * here
         places = found
     counts = [f"{count} with {met}" for met, count in sorted(places.items(), reverse=True) if count]
     return (f"neighbours: {', '.join(counts)}",) if len(counts) > 1 else ()
+
+
+def _cube_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
+    """What may stand in for a failed cube. Source: Zu et al., "Resiliency at Scale: Managing Google's TPUv4", NSDI 2024."""
+    tier, cube = kind.tier, kind.cube
+    if not cube:
+        return ()
+    told = f"{tier.endpoints // cube} cubes of {cube}: optical switches can put another in the place of a failed one"
+    if tier.max_size is None:
+        return (told,)
+    spare = (tier.max_size - tier.endpoints) // cube
+    return (f"{told}; max_size has {f'room for {spare} more' if spare else 'no room for any other'}",)
 
 
 HOURS_A_YEAR = 8766.0  # with leap years
@@ -263,7 +275,7 @@ def _levels_of(tier: Tier, facts: TierFacts) -> list[_Counted]:
     if facts.sizing is not None:
         return _stages(tier.name, facts.sizing, facts.domains)
     if kind.joined_by != "switches":
-        return [_Counted(tier.name, tier.name, 0, links)]
+        return [_Counted(tier.name, tier.name, (facts.switches or 0) * facts.domains, links, ports if kind.has_ports else 0)]
     if kind.trunk_Bps is not None:  # the NICs behind it are the tier's below
         return [_Counted(tier.name, "trunk", 0, tier.endpoints * facts.domains)]
     first, *above = kind.reached

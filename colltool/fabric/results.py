@@ -25,12 +25,12 @@ class Failure:
     """One failed part and what that takes from whom, in ports and cables, before any detour is congested.
 
     Of groups that are not full, the fullest. ``tier``: empty for a Clos sized without a fabric. ``part``: ``NIC`` or ``port`` of
-    an accelerator, each with its cable; ``link``; ``trunk`` of an endpoint; ``plane``; ``switch``; ``switches``: all of a domain.
-    ``level``: of the switch, or that the link enters from below; else the tier. ``count``: such parts, in all domains. ``nics``:
-    endpoint ports left without a switch. ``endpoints``, ``ranks``: that lose at most ``share`` of their bandwidth each.
-    ``beyond``: the level whose upward traffic that is; empty: all of the tier's. ``cut_off``: ranks that reach nobody on the tier
-    any more. Source of the question: Collectives Explainer Series part 03 §1.1, one switch a pod against one for each of its
-    rails.
+    an accelerator, each with its cable; ``link``; ``trunk`` of an endpoint; ``plane``; ``switch``; ``switches``: all of a domain;
+    ``cube`` of a lattice, until optical switches put another in its place. ``level``: of the switch, or that the link enters from
+    below; else the tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left without a switch. ``endpoints``,
+    ``ranks``: that lose at most ``share`` of their bandwidth each. ``beyond``: the level whose upward traffic that is; empty: all
+    of the tier's. ``cut_off``: ranks that reach nobody on the tier any more. Source of the question: Collectives Explainer Series
+    part 03 §1.1, one switch a pod against one for each of its rails.
     """
 
     tier: str
@@ -63,12 +63,14 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
         yield from _of_planes(kind, facts)
         return
     known = partial(Failure, tier=tier.name, level=kind.reached[0].name)
-    if kind.joined_by != "switches":
-        # at a corner of a mesh there are the fewest
-        links = ports * (sum(1 + axis.is_ring for axis in kind.axes if axis.size > 1) or kind.neighbours)
+    if not kind.has_ports:
+        links = ports * kind.fewest_links
         cut_off = 0 if links > 1 else facts.planes * (2 if facts.endpoints == 2 else 1)
         count, ranks = facts.links * facts.domains, 2 * facts.planes
         yield known(part="link", count=count, nics=0, endpoints=2, ranks=ranks, share=1 / links, cut_off=cut_off)
+        if lost := kind.cube:
+            count, ranks = facts.endpoints // lost * facts.domains, lost * facts.planes
+            yield known(part="cube", count=count, nics=0, endpoints=lost, ranks=ranks, share=1.0, cut_off=ranks)
         return
     if kind.trunk_Bps is not None:
         touched = 2 if facts.endpoints == 2 else 1
@@ -150,7 +152,7 @@ class Usual(NamedTuple):
 
 
 # One way, one link or port.
-INSIDE_BPS = Usual(8e9, 4e12, "links inside a node or rack run from PCIe's 16 GB/s to the 1.8 TB/s of NVLink 6")
+INSIDE_BPS = Usual(8e9, 6e12, "links inside a node or rack run from PCIe's 16 GB/s to the 5.2 TB/s announced of NVLink 7")
 NETWORK_BPS = Usual(1e9, 4e11, "network ports run from 10 Gb/s to 1.6 Tb/s")
 ALPHA_S = Usual(2e-8, 2e-4, "one message takes 0.1 to 50 us inside a data centre")
 SWITCH_ALPHA_S = Usual(1e-8, 1e-4, "a switch passes a message on in 0.1 to 1 us")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 from functools import cached_property
+from math import prod
 
 from colltool.algorithms.group import Axis
-from colltool.algorithms.wires import Edge, GraphWires
-from colltool.base.formatting import Shape
-from colltool.fabric.capabilities import TierCapabilities
-from colltool.fabric.routed_tiers import GraphTier
+from colltool.algorithms.wires import Edge, GraphWires, HyperXWires
+from colltool.base.formatting import Shape, shape_text
+from colltool.fabric.capabilities import LinkKind, TierCapabilities
+from colltool.fabric.routed_tiers import GraphTier, HyperXTier
 
 
 class GraphTopology(TierCapabilities[GraphTier]):
@@ -43,6 +44,13 @@ class GraphTopology(TierCapabilities[GraphTier]):
         """The most of any rank."""
         ends = Counter(end for one in {frozenset(one.between) for one in self.tier.links} for end in one)
         return max(count for end, count in ends.items() if isinstance(end, int))
+
+    @property
+    def fewest_links(self) -> int:
+        ends: Counter[int | str] = Counter()
+        for one in self.tier.links:
+            ends.update(dict.fromkeys(one.between, one.links))
+        return min(count for end, count in ends.items() if isinstance(end, int))
 
     @property
     def diameter_links(self) -> int:
@@ -81,3 +89,88 @@ def _hops(wires: GraphWires) -> Iterator[list[int]]:
                     apart[there] = apart[here] + 1
                     waiting.append(there)
         yield [apart[node] for node in range(wires.nodes)]
+
+
+class HyperXTopology(TierCapabilities[HyperXTier]):
+    joins = "either"
+    most = 0
+
+    @cached_property
+    def _wires(self) -> HyperXWires:
+        tier = self.tier
+        alone = 0.0 if tier.hosts else tier.alpha  # between switches a link adds what the file says
+        return HyperXWires(
+            endpoints=tier.endpoints,
+            hosts=tier.hosts or 0,
+            shape=tuple(tier.shape),
+            Bps=tuple((one.bandwidth or tier.bandwidth) * one.links * tier.ports for one in tier.each_axis),
+            alpha_s=tuple(alone if one.alpha is None else one.alpha for one in tier.each_axis),
+        )
+
+    @property
+    def has_ports(self) -> bool:
+        return self.tier.hosts is not None
+
+    @property
+    def extent(self) -> str:
+        hosts = f"{self.tier.hosts} on each of " if self.tier.hosts else ""
+        return hosts + shape_text(self.tier.shape)
+
+    @property
+    def link_kinds(self) -> tuple[LinkKind, ...]:
+        each = zip(self._wires.shape, self._wires.Bps, self._wires.alpha_s, strict=True)
+        return tuple(LinkKind(f"axis {axis}", size - 1, *own) for axis, (size, *own) in enumerate(each, start=1))
+
+    def wires(self, endpoints: int) -> HyperXWires:
+        return self._wires._replace(endpoints=endpoints)
+
+    def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
+        """Without switches whole boxes: others forward nothing."""
+        if self.tier.hosts or stride > 1:
+            return ()
+        left = endpoints
+        for size in self.tier.shape:
+            taken = min(size, left)
+            if left % taken:
+                return None
+            left //= taken
+        return ()
+
+    def slice(self, endpoints: int, shape: Shape | None = None) -> HyperXTier | None:  # noqa: ARG002
+        return self.tier if self.part(endpoints) is not None else None
+
+    @property
+    def neighbours(self) -> int:
+        return 1 if self.tier.hosts else sum(size - 1 for size in self.tier.shape)
+
+    @property
+    def diameter_links(self) -> int:
+        return sum(size > 1 for size in self.tier.shape) + (2 if self.tier.hosts else 0)
+
+    @property
+    def bisection_Bps(self) -> float:
+        """Across the middle of the axis where that cuts least; of an odd axis between places, not halves."""
+        wires = self._wires
+        nodes = prod(wires.shape)
+        halves = [
+            nodes // size * (size // 2) * (size - size // 2) * rate for size, rate in zip(wires.shape, wires.Bps, strict=True)
+        ]
+        return min((one for one, size in zip(halves, wires.shape, strict=True) if size > 1), default=0.0)
+
+    @property
+    def _injection_Bps(self) -> float:
+        wires = self._wires
+        return (
+            self.rate_Bps
+            if self.tier.hosts
+            else sum((size - 1) * rate for size, rate in zip(wires.shape, wires.Bps, strict=True))
+        )
+
+    def links(self, copies: int) -> int:
+        """Ports of every copy; cables between switches are shared by all."""
+        tier, nodes = self.tier, prod(self.tier.shape)
+        between = sum(nodes * (size - 1) // 2 * one.links for size, one in zip(tier.shape, tier.each_axis, strict=True))
+        return between * tier.ports + copies * tier.endpoints if tier.hosts else between * copies
+
+    def switches(self, planes: int) -> int:  # noqa: ARG002
+        return prod(self.tier.shape) if self.tier.hosts else 0

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from math import prod
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from colltool.algorithms.wires import Routing
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Slip, Slips
 from colltool.fabric import tier_parts as parts
 from colltool.fabric.tier_base import TierBase
+from colltool.fabric.tier_parts import Shape
 
 # What errors say is due in the place of each.
 _EDGE = Accepted("the ends of a link, such as [0, 1], or a mapping such as {between: [0, 1], links: 2}")
 _EDGES = Accepted("a list of links, such as [[0, 1], {between: [1, 2], links: 2}]")
+_LINKS = Accepted("a mapping such as {bandwidth: 25GB/s, alpha: 0.3us, links: 2}")
+_ROUTING = Accepted("minimal, valiant or adaptive")
+_AXES = Accepted("a list, one for each axis, such as [{bandwidth: 50GB/s}, {bandwidth: 25GB/s, links: 2, alpha: 1us}]")
+_AXIS = Accepted("a mapping such as {bandwidth: 50GB/s, links: 2, alpha: 1us}")
 
 MOST_EDGES, MOST_NODES = 20_000, 1024
+MOST_AXES = 5
+MOST_ROUTES = 10_000_000
+"""Of a dragonfly: switches of a group times groups times the cables of one; more take too long to follow."""
 
 
 class GraphTier(TierBase):
@@ -75,4 +85,99 @@ class GraphTier(TierBase):
         if len(seen) < nodes:
             apart = next(end for end in beside if end not in seen)
             raise Slips(Slip(f"{apart} cannot be reached from rank 0", "join it by a link", ("edges",)))
+        return self
+
+
+class _GroupedTier(TierBase):
+    """What dragonflies have in common; ``bandwidth`` is a rank's port, ``alpha`` of two endpoints at one switch."""
+
+    alpha: ft.Alpha
+    hosts: ft.Count
+    switches_: Annotated[ft.Count, Field(alias="switches")]
+    groups: ft.Count
+    local: Annotated[parts.GroupLinks, _LINKS]
+    global_: Annotated[parts.GroupLinks, Field(alias="global"), _LINKS]
+    routing: Annotated[Routing, _ROUTING] = "adaptive"
+
+    @property
+    def endpoints(self) -> int:
+        return self.hosts * self.switches_ * self.groups
+
+    @property
+    def spine_count(self) -> int:
+        """Of a group; 0 where its switches are joined directly."""
+        return 0
+
+    @model_validator(mode="after")
+    def _not_too_large(self) -> Self:
+        if self.endpoints > ft.MAX_RANKS:
+            raise Slips(Slip(f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}", "fewer groups", ("groups",)))
+        gateways = self.spine_count or self.switches_
+        routes = self.groups * gateways * max(self.switches_, self.groups * self.global_.links)
+        if routes > MOST_ROUTES:
+            what = f"{self.groups} groups of {gateways} switches and {self.global_.links} links to each other group "
+            what += f"have {routes} routes to follow, more than {MOST_ROUTES}"
+            raise Slips(Slip(what, "fewer groups, or fewer links of a higher bandwidth", ("groups",)))
+        return self
+
+
+class DragonflyTier(_GroupedTier):
+    """Groups of ``switches`` with ``hosts`` endpoints each; ``local`` links join the switches of a group, ``global`` ones groups.
+
+    ``bandwidth`` is a rank's port, ``alpha`` that of two endpoints at one switch. ``routing``: minimal; valiant, by way of a
+    random other group; adaptive, whichever of the two loads the busiest link less.
+    """
+
+    topology: Literal["dragonfly"]
+
+
+class DragonflyPlusTier(_GroupedTier):
+    """A dragonfly of leaves and spines: ``switches`` leaves a group, with ``hosts`` endpoints each, all joined to ``spines``.
+
+    ``local`` links join every leaf to every spine of a group, ``global`` ones spines of every two groups.
+    """
+
+    topology: Literal["dragonfly_plus"]
+    spines: ft.Count
+
+    @property
+    def spine_count(self) -> int:
+        return self.spines
+
+
+class HyperXTier(TierBase):
+    """A HyperX: along each axis of ``shape`` a link between every two nodes that differ there alone.
+
+    ``hosts``: endpoints with a port at each node, a switch; ``bandwidth`` is a port's, ``alpha`` that of two at one switch.
+    Without, the nodes are the endpoints, as in nested full meshes; both are then of a link. ``links``: of each axis, where they
+    differ. Messages take shortest paths, spread over the orders of axes.
+    """
+
+    topology: Literal["hyperx"]
+    alpha: ft.Alpha
+    shape: Shape
+    hosts: ft.Count | None = None
+    links: Annotated[tuple[Annotated[parts.AxisLinks, _AXIS], ...], Field(min_length=1, max_length=MOST_AXES), _AXES] | None = (
+        None
+    )
+
+    @property
+    def endpoints(self) -> int:
+        return prod(self.shape) * (self.hosts or 1)
+
+    @property
+    def each_axis(self) -> tuple[parts.AxisLinks, ...]:
+        return self.links or (parts.AxisLinks(),) * len(self.shape)
+
+    @model_validator(mode="after")
+    def _axes_agree(self) -> HyperXTier:
+        slips = []
+        if self.endpoints > ft.MAX_RANKS:
+            slips.append(Slip(f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}", "shorten an axis", ("shape",)))
+        if len(self.shape) > MOST_AXES:
+            slips.append(Slip(f"{len(self.shape)} axes are more than {MOST_AXES}", "fewer axes", ("shape",)))
+        if self.links is not None and len(self.links) != len(self.shape):
+            what = f"has {len(self.links)} entries, the shape has {len(self.shape)} axes"
+            slips.append(Slip(what, "give one for each axis", ("links",)))
+        parts.refuse(slips)
         return self

@@ -32,7 +32,7 @@ COMMENTS = {
     "name": "for titles; any letters, digits, - and _",
     "tiers": "innermost first",
     "tiers.name": "as overrides have it: NAME.bandwidth=900GB/s",
-    "tiers.topology": "star, full_mesh, torus, mesh, clos or graph",
+    "tiers.topology": "star, full_mesh, torus, mesh, clos, graph, hyperx, dragonfly or dragonfly_plus",
     "tiers.0.size": "ranks that it joins",
     "tiers.size": "domains of the tier before that it joins",
     "tiers.shape": "endpoints along each axis",
@@ -85,11 +85,16 @@ def fabric_start(source: FabricSource | None = None, tiers: str | None = None, o
         if tiers is None:
             drafted[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
         source = {"name": "my-cluster", "tiers": drafted, "launch_overhead": "5us"}
-    called = _NO_NAME.sub("-", name).strip("-_")[:64]
+    called = valid_name(name)
     data = {"schema": "colltool.fabric/1", **fabric_data(source, overrides), **({"name": called} if called else {})}
     load_fabric(data)
     head = ["Put your own numbers in, then: colltool fabric check FILE", "All keys: colltool guide fabrics"]
     return _commented(data, head, {key: text for key, text in MORE.items() if key not in data})
+
+
+def valid_name(text: str) -> str:
+    """A text as the name of a fabric; empty where nothing of it may stand in one."""
+    return _NO_NAME.sub("-", text).strip("-_")[:64]
 
 
 def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:

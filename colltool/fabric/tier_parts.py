@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from colltool.algorithms.twisted import TWISTED_SHAPES, twisted_axes
 from colltool.base.errors import ColltoolError, nearest
+from colltool.base.formatting import shape_text
 from colltool.base.primitives import SHORT, Primitive
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
@@ -213,6 +215,28 @@ class GraphLink(Part):
     alpha: ft.Alpha | None = None
 
 
+class GroupLinks(Part):
+    """Cables of a dragonfly: ``bandwidth`` of one, shared by all ranks; ``alpha`` that passing one adds.
+
+    ``links``: in parallel between two switches (``local``) or between two groups (``global``).
+    """
+
+    bandwidth: ft.Bandwidth
+    alpha: ft.Alpha
+    links: ft.Count = 1
+
+
+class AxisLinks(Part):
+    """What joins two nodes of a HyperX along an axis: ``links`` cables in parallel; default: the tier's numbers.
+
+    ``alpha``: what passing it adds where nodes are switches; else a message's over one.
+    """
+
+    links: ft.Count = 1
+    bandwidth: ft.Bandwidth | None = None
+    alpha: ft.Alpha | None = None
+
+
 class MeasuredRange(Part):
     """The sizes and rank counts at which numbers were measured; a price outside says so."""
 
@@ -270,3 +294,18 @@ def check_switch(switch: InNetwork | None, listed: Sequence[Protocol]) -> None:
     named = enumerate((switch.protocols or ()) if switch else ())
     what, fix = f"protocols lists {', '.join(names) or 'none'}", "name a protocol of this tier"
     refuse([Slip(f"names '{name}', {what}", fix, ("in_network", "protocols", at)) for at, name in named if name not in names])
+
+
+def twist_slips(shape: Shape, wrap: tuple[bool, ...] | None, cube: int | None, *, torus: bool) -> list[Slip]:
+    """Why a lattice of this shape cannot be twisted; empty where it can."""
+    if not torus:
+        return [Slip("a mesh has no wraparound to twist", "write topology: torus, or leave out twist", ("twist",))]
+    if wrap is not None:
+        return [Slip("a twisted torus is closed along every axis", "leave out wrap, or twist", ("wrap",))]
+    if twisted_axes(shape) is None:
+        fix = f"write a shape of {TWISTED_SHAPES}, or leave out twist"
+        return [Slip(f"no twist is defined for {shape_text(shape)}", fix, ("twist",))]
+    if cube is not None and any(size % cube for size in shape):
+        what = f"{shape_text(shape)} is not whole cubes of {cube}, which alone have wraparound"
+        return [Slip(what, f"write multiples of {cube} along every axis, or leave out twist", ("twist",))]
+    return []

@@ -8,18 +8,20 @@ Explainer Series part 02 §1, §3.6, §4.2 and appendix B (lattices), part 03 §
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from math import ceil, prod
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from colltool.algorithms.group import Axis
+from colltool.algorithms.twisted import diameter_of, links_across
 from colltool.base.arrays import largest
 from colltool.base.formatting import Shape
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.capabilities import DistanceClass, TierCapabilities
+from colltool.fabric.dragonfly import DragonflyTopology
 from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
-from colltool.fabric.routed import GraphTopology
-from colltool.fabric.routed_tiers import GraphTier
+from colltool.fabric.routed import GraphTopology, HyperXTopology
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
+from colltool.fabric.slices import axes_of, best_slice, cut_slice, of_cubes
 from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing, oversubscription_totals
 
 
@@ -77,32 +79,43 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
     most = 0
 
     @property
+    def spoken(self) -> str:
+        return "twisted torus" if self.tier.twist else self.tier.topology
+
+    @property
     def axes(self) -> tuple[Axis, ...]:
-        return _axes_of(self.tier)
+        return axes_of(self.tier)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> LatticeTier | None:
-        return best_slice(self.tier, endpoints) if shape is None else _cut(self.tier, shape)
+        return best_slice(self.tier, endpoints) if shape is None else cut_slice(self.tier, shape)
+
+    @property
+    def cube(self) -> int:
+        return self.tier.cube ** len(self.tier.shape) if self.tier.cube and of_cubes(self.tier, self.tier.shape) else 0
 
     @property
     def neighbours(self) -> int:
-        """Σ min(d_i - 1, 2): none for d = 1, one for d = 2 (direct and wraparound are the same link), two from d = 3."""
-        return sum(min(d - 1, 2) for d in self.tier.shape)
+        """Σ min(d_i - 1, 2): none for d = 1, one for d = 2 (direct and wraparound are the same link), two from d = 3.
+
+        Two with a twist, which leads elsewhere.
+        """
+        return sum(2 if axis.closed else min(axis.size - 1, 2) for axis in self.axes)
 
     @property
     def diameter_links(self) -> int:
         """Torus Σ floor(d_i/2), mesh Σ (d_i - 1)."""
-        return sum(map(_across, self.axes))
+        return diameter_of(self.axes)
 
     @property
     def bisection_Bps(self) -> float:
-        """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else of 1."""
-        cuts = (prod(self.tier.shape) // axis.size * (2 if axis.is_ring else 1) for axis in self.axes if axis.size > 1)
+        """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else of 1; and twists along it."""
+        cuts = (links_across(self.axes, number) for number, axis in enumerate(self.axes) if axis.size > 1)
         return self.rate_Bps * min(cuts, default=0)
 
     def links(self, copies: int) -> int:
-        """Per line of an axis d - 1, plus the wraparound on a ring."""
+        """Per line of an axis d - 1, plus the wraparound on a ring or with a twist."""
         lines = ((prod(self.tier.shape) // axis.size, axis) for axis in self.axes)
-        return copies * sum(count * (axis.size if axis.is_ring else axis.size - 1) for count, axis in lines)
+        return copies * sum(count * (axis.size if axis.closed else axis.size - 1) for count, axis in lines)
 
 
 class ClosTopology(TierCapabilities[ClosTier]):
@@ -189,87 +202,9 @@ def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
             return ClosTopology(tier)
         case GraphTier():
             return GraphTopology(tier)
+        case DragonflyTier() | DragonflyPlusTier():
+            return DragonflyTopology(tier)
+        case HyperXTier():
+            return HyperXTopology(tier)
         case _:
             assert_never(tier)
-
-
-class _Box(NamedTuple):
-    narrow: float  # N over it is the number of links that halve the box
-    diameter: int
-    shape: Shape
-
-
-def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
-    """The slice that a group of this many endpoints takes: of all boxes of whole lines the one with the largest bisection.
-
-    Then the least diameter; None where none fits. Where the file lists what its maker rents out (``slices``, ``cube``), the best
-    of those: a box of whole cubes is joined by optical switches, so it need not lie inside the lattice and has wraparound. Any
-    other box wraps along the axes that it takes whole.
-    """
-    rented = [axes for one in tier.slices or () if prod(one) == endpoints and (axes := _slice_axes(tier, one))]
-    if tier.cube is not None and endpoints <= tier.endpoints and endpoints % tier.cube ** len(tier.shape) == 0:
-        cubes = endpoints // tier.cube ** len(tier.shape)
-        for box in _boxes(tuple(Axis(cubes + 1, False) for _ in tier.shape), cubes):
-            rented.append(tuple(Axis(tier.cube * one, tier.closes) for one in reversed(box.shape)))  # the longest last
-    boxes = [_Box(max(map(_narrow, axes)), sum(map(_across, axes)), tuple(axis.size for axis in axes)) for axes in rented]
-    # of equal boxes inside the lattice the first takes most of the innermost axes
-    found = min(boxes, default=None) or next(iter(_boxes(_axes_of(tier), endpoints)), None)
-    return None if found is None else _cut(tier, found.shape)
-
-
-def _cut(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
-    """The slice of this shape as a lattice of its own; None where it does not fit."""
-    if shape == tier.shape:
-        return tier
-    axes = _slice_axes(tier, shape)
-    return tier.model_copy(update={"shape": shape, "wrap": tuple(axis.wrap for axis in axes)}) if axes else None
-
-
-def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
-    if _of_cubes(tier, shape):
-        return tuple(Axis(size, tier.closes) for size in shape) if prod(shape) <= tier.endpoints else None
-    if any(size > most for size, most in zip(shape, tier.shape, strict=True)):
-        return None
-    if tier.cube is not None and shape in (tier.slices or ()):
-        return tuple(Axis(size, False) for size in shape)
-    return tuple(Axis(size, axis.wrap and size == axis.size) for size, axis in zip(shape, _axes_of(tier), strict=True))
-
-
-def _axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
-    """The axes of a lattice, closed as ``wrap`` says; default: a torus is.
-
-    A torus built of cubes is closed only where every axis is whole cubes. Source: MaxText's table of slices,
-    ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound.
-    """
-    if tier.wrap is not None:
-        return tuple(map(Axis, tier.shape, tier.wrap))
-    return tuple(Axis(size, tier.closes and (tier.cube is None or _of_cubes(tier, tier.shape))) for size in tier.shape)
-
-
-def _of_cubes(tier: LatticeTier, shape: Shape) -> bool:
-    return tier.cube is not None and all(size % tier.cube == 0 for size in shape)
-
-
-@lru_cache(maxsize=4096)
-def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
-    """The Pareto-best boxes, largest bisection first; axis by axis, since a part of a best box is best."""
-    if not axes:
-        return (_Box(0.0, 0, ()),) if endpoints == 1 else ()
-    found = []
-    for size in (size for size in range(min(axes[0].size, endpoints), 0, -1) if endpoints % size == 0):
-        first = Axis(size, axes[0].wrap and size == axes[0].size)
-        for rest in _boxes(axes[1:], endpoints // size):
-            found.append(_Box(max(_narrow(first), rest.narrow), _across(first) + rest.diameter, (size, *rest.shape)))
-    kept: list[_Box] = []
-    for box in sorted(found, key=lambda one: one[:2]):  # stable: the longer inner axis stays first
-        if not kept or box.diameter < kept[-1].diameter:
-            kept.append(box)
-    return tuple(kept)
-
-
-def _narrow(axis: Axis) -> float:
-    return axis.size / (2 if axis.is_ring else 1) if axis.size > 1 else 0.0
-
-
-def _across(axis: Axis) -> int:
-    return axis.size // 2 if axis.wrap else axis.size - 1

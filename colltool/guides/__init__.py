@@ -17,6 +17,7 @@ TOPICS = (
     "measurements",
     "traces",
     "serving",
+    "algorithms",
     "exports",
     "ci",
     "python",

@@ -221,7 +221,7 @@ def price_fields(price: Price) -> Document:
         {"fabric": price.fabric, **set_field(price.overrides), **fields(price, "primitive ranks")}
         | {"group": group_field(price.group), "bytes": whole_bytes(price.bytes), "mode": price.mode}
         | {"model": price.model.echo(), "results": [row_fields(row) for row in price.results]}
-        | {"infeasible": [one._asdict() for one in price.infeasible], **library}
+        | {"infeasible": [one._asdict() for one in (*price.infeasible, *price.failed)], **library}
         | ({"leads_on_one_port": price.leads_on_one_port} if any(price.leads_on_one_port) else {})
         | {"accuracy": price.accuracy and price.accuracy._asdict()}
     )

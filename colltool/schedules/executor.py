@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from colltool.algorithms.group import Group
+from colltool.algorithms.wires import shared
 from colltool.base.primitives import A2A, AR, P2P, REDUCE, RS
 from colltool.schedules.links import Floats, Indices, LatticeLinks, LinkModel, links_of, tier_of
 from colltool.schedules.program import Program, Step, step
@@ -150,8 +151,8 @@ class Tiers(Network):
     def __init__(self, groups: Sequence[Group]) -> None:
         sizes = [group.ranks for group in groups]
         parts = [(prod(sizes), prod(sizes[:k]), sizes[k]) for k in range(len(sizes))]
-        made = zip(groups, parts, strict=True)
-        super().__init__(*(links_of(group.joined_by, *of, axes=group.axes, wires=group.wires) for group, of in made))
+        made = ((group, of, shared(group.wires, of[1])) for group, of in zip(groups, parts, strict=True))
+        super().__init__(*(links_of(group.joined_by, *of, axes=group.axes, wires=wires) for group, of, wires in made))
         self.groups, self.networks = groups, [Network(tier) for tier in self.tiers]
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:

@@ -20,8 +20,10 @@ import numpy as np
 from colltool.algorithms.composed import Order, find_composition
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import find
+from colltool.algorithms.twisted import is_twisted, parts_of
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules.program import Batches, Edges, Indices, Program, Step, equal_chunks, maker, pipelined, schedule, step
+from colltool.schedules.twisted import ranks_at
 
 Places = Indices | None  # where each index of a dimension is held; None: everywhere
 
@@ -33,11 +35,15 @@ class Cover(NamedTuple):
     chunk_at: Indices  # the chunk of each of the line's chunks
     nodes: Indices  # what each parallel copy adds to the node numbers, shape (copies,)
     chunks: Indices  # and to the chunk numbers
+    ranks: Indices | None = None  # the rank that each node number stands for, shape (N,); None: itself
 
     def spread(self, one: Step, *, turned: bool = False) -> Step:
         """The same step on all parallel lines; ``turned`` from a sum into the copies of a gather."""
         src, dst = (self.node_at[ends][:, None] + self.nodes for ends in (one.src, one.dst))
         chunk = self.chunk_at[one.chunk][:, None] + self.chunks
+        if self.ranks is not None:
+            part, owner = np.divmod(chunk, len(self.ranks))
+            src, dst, chunk = self.ranks[src], self.ranks[dst], self.ranks[owner] + part * len(self.ranks)
         return step(dst, src, chunk) if turned else step(src, dst, chunk, add=one.add)
 
 
@@ -174,11 +180,26 @@ def _multi_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
     """
     axes = _long_axes(group)
     k = len(axes)
-    runs = [_by_axes(group.axes, axes[j:] + axes[:j], _both_ways_or_open, first_part=2 * j, parts=2) for j in range(k)]
+    if is_twisted(group.axes):
+        runs = [_by_twisted_axes(group.axes, j) for j in range(k)]
+    else:
+        runs = [_by_axes(group.axes, axes[j:] + axes[:j], _both_ways_or_open, first_part=2 * j, parts=2) for j in range(k)]
     script: Script = []
     for phase in zip(*runs, strict=True):
         script += [list(chain.from_iterable(batches)) for batches in zip_longest(*phase, fillvalue=[])]
     return _scattered(primitive, group.ranks, 2 * k, script)
+
+
+def _by_twisted_axes(axes: Sequence[Axis], part: int) -> list[Script]:
+    """Part j of a multi-ring on a twisted torus: on nodes numbered by the axes as it sees them, then the ranks that those are."""
+    seen = parts_of(axes)[part]
+    places = np.indices([axis.size for axis in reversed(seen)]).reshape(len(seen), -1)[::-1]
+    walked: list[Indices] = [np.zeros(0, dtype=np.int64)] * len(axes)  # hops from rank 0 along each axis of the lattice
+    for number, place in enumerate(places):
+        walked[(part + number) % len(axes)] = place
+    ranks = ranks_at(walked, axes)
+    scripts = _by_axes(seen, range(len(seen)), _both_ways_or_open, first_part=2 * part, parts=2)
+    return [[[(cover._replace(ranks=ranks), one) for cover, one in batch] for batch in script] for script in scripts]
 
 
 def embedded_ring(primitive: Primitive, group: Group) -> Program:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.algorithms.group import Axis, JoinedBy
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import Wires
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.signedinteger[Any]]  # 32 bits where there is one for every message or rank, 64 elsewhere
@@ -303,7 +303,7 @@ def links_of(
     alphas_s: Sequence[float] = (0.0,),
     boundaries: Sequence[LevelBoundary] = (),
     rails: int = 1,
-    wires: GraphWires | None = None,
+    wires: Wires | None = None,
     stride: int = 1,
     alone: bool = False,
 ) -> LinkModel:
@@ -316,7 +316,10 @@ def links_of(
         case "pair_links":
             return MeshLinks(ranks, inside, endpoints, tier, capacity_Bps, alpha_s=alphas_s[0])
         case "neighbour_links":
-            return LatticeLinks(axes, ranks, inside, tier, capacity_Bps, alpha_s=alphas_s[0])
+            from colltool.schedules.twisted import TwistedLinks  # which builds on this module
+
+            kind = TwistedLinks if any(axis.twist for axis in axes) else LatticeLinks
+            return kind(axes, ranks, inside, tier, capacity_Bps, alpha_s=alphas_s[0])
         case "routes":
             from colltool.schedules.routed import RoutedLinks  # which builds on this module
 

@@ -21,6 +21,7 @@ from colltool.schedules.program import (
     step,
     strides,
 )
+from colltool.schedules.twisted import farthest_rank
 
 
 def in_order_parents(n: int) -> Indices:
@@ -136,12 +137,15 @@ def _scatter_allgather(n: int) -> Batches:
 
 @schedule("send", P2P, per_pair=1)
 def _send(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """To the farthest rank: the last one, or on a lattice half round every ring and to the end of every line."""
+    """To the farthest rank: the last one, or on a lattice half round every ring and to the end of every line.
+
+    On a twisted torus, the rank with the longest way.
+    """
     far, stride = 0, 1
     for axis in group.axes:
         far += stride * (axis.size // 2 if axis.wrap else axis.size - 1)
         stride *= axis.size
-    far = far if group.axes else group.ranks - 1
+    far = farthest_rank(group.axes) if any(axis.twist for axis in group.axes) else far if group.axes else group.ranks - 1
     return equal_chunks(primitive, group.ranks, 1, iter([(step(0, far, 0),)]))._replace(target=np.array([far]))
 
 

@@ -22,6 +22,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.measurements.series import Measurements, Point, Series
 from colltool.traces.activity import BusyIntervals, activity_of, believed_steps
+from colltool.traces.chakra import ChakraTrace
 from colltool.traces.metadata import CallMetadata, KernelName, call_metadata, count, kernel_name, short_name, text
 from colltool.traces.reader import LaunchedKernel, TraceEvents, collect
 from colltool.traces.results import RankActivity, TracedCall, TraceFinding
@@ -58,6 +59,7 @@ class RankTrace(NamedTuple):
     broken: bool
     activity: RankActivity
     others: tuple[tuple[str, float, float], ...] = ()
+    graph: ChakraTrace | None = None
 
 
 def observe(found: TraceEvents) -> RankTrace:
@@ -90,7 +92,7 @@ def observe(found: TraceEvents) -> RankTrace:
         found.name, count(about.get("rank")), count(about.get("world_size")), tuple(calls), steps.steps, window_s,
         device=names[0] if names else "", nccl=text(about.get("nccl_version")), left_out=dict(left_out), broken=found.broken,
         activity=activity_of(found, steps, count(about.get("rank"))),
-        others=tuple((short_name(one.name), one.end_us - one.start_us, hidden_us(one)) for one in others),
+        others=tuple((short_name(one.name), one.end_us - one.start_us, hidden_us(one)) for one in others), graph=found.graph,
     )  # fmt: skip
 
 
@@ -191,7 +193,7 @@ def read_traces(files: Sequence[AnyPath]) -> list[RankTrace]:
         if one.world and one.world != first.world:
             what = f"is of a job of {one.world} ranks, and {first.file} of one of {first.world}"
             raise ColltoolError(what, where=one.file, fix="give the traces of one job")
-    if any(one.calls or one.others for one in traces):
+    if any(one.calls or one.others or (one.graph and one.graph.communicates) for one in traces):
         return traces
     found = left_out(traces)
     why = f": {counted(found[0].kernels, 'kernel')}: {found[0].reason}" if found else ""

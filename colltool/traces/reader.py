@@ -23,6 +23,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
+from colltool.traces.chakra import ChakraTrace, is_chakra, read_chakra
 from colltool.traces.metadata import COMMS, LABELS, Labels, is_collective
 
 EVENTS = "traceEvents"
@@ -181,6 +182,7 @@ class TraceEvents:
     first_us: float = float("inf")
     last_us: float = float("-inf")
     broken: bool = False
+    graph: ChakraTrace | None = None
 
     def step_windows(self) -> list[list[tuple[float, float]]]:
         """The annotated steps of each kind that there is, those of the device first."""
@@ -222,6 +224,8 @@ class TraceEvents:
 def collect(path: AnyPath) -> TraceEvents:
     with opened(path, TRACE) as (stream, name):
         head = stream.peek(_LOOKED_AT)[:_LOOKED_AT]
+        if is_chakra(_unpacked(head)):
+            return of_chakra(name, read_chakra(stream, name))
         if b"\0" in head and not head.startswith(b"\x1f\x8b"):
             raise not_utf8(head, printable(name), printable(name))
         found, reader, events = TraceEvents(name), Reader(stream), 0
@@ -235,9 +239,42 @@ def collect(path: AnyPath) -> TraceEvents:
         except NotJson:
             events = 0
     if not events:
-        fix = "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, as it is or gzipped"
+        fix = (
+            "give what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or a Chakra trace; gzipped or not"
+        )
         raise ColltoolError(f"is not a PyTorch profiler trace: it has no {EVENTS}", where=printable(name), fix=fix)
     found.broken = reader.broken
+    return found
+
+
+def _unpacked(head: bytes) -> bytes:
+    """The first bytes of what was packed, as far as they can be told."""
+    if not head.startswith(b"\x1f\x8b"):
+        return head
+    try:
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, _LOOKED_AT)
+    except zlib.error:
+        return b""
+
+
+def of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
+    """The events of a Chakra trace: communication nodes as kernels with their labels, compute of the GPU as what hides them."""
+    found = TraceEvents(name, trace.header, graph=trace)
+    for node, stream, start, end, labels in trace.timed:
+        if stream == "cpu":
+            continue
+        found.kernels += 1
+        if end <= start:
+            if stream != "compute":
+                found.left_out["kernels without a time or a duration"] += 1
+            continue
+        found.first_us, found.last_us = min(found.first_us, start), max(found.last_us, end)
+        if stream != "compute":
+            found.launched.append(LaunchedKernel(node.name, 0, start, end, None, labels))
+        else:
+            starts, ends = found.busy[0]
+            starts.append(start)
+            ends.append(end)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 from colltool.base.primitives import Primitive, busbw_factor
 from colltool.base.result import Result
 from colltool.diagnosis.results import LeftOutKernels
+from colltool.traces.chakra import Replayed
 from colltool.traces.rank_map import RankMap
 from colltool.training.parallel_config import Axes
 
@@ -220,6 +221,7 @@ class TraceComparison(Result):
     activity: tuple[RankActivity, ...]
     waits: Waits
     unpriced: tuple[UnpricedKernels, ...] = ()
+    replayed: tuple[Replayed, ...] = ()  # of Chakra traces
     against: "TraceComparison | None" = None
 
     @property

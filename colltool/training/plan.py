@@ -66,6 +66,7 @@ class Plan(Result):
     anchor: StepCalibration | None  # what made the step the measured one
     compression: GradientCompression | None
     grounds: tuple[str, ...]  # what the figures rest on, a line each
+    step: TrainingStep  # that the figures are of
     links: JobLinks | None = None
     targeted: Targeted | None = None
     goodput: Goodput | None = None
@@ -188,6 +189,7 @@ def plan(job: Job, fabric: Fabric, ranks: int | None = None, readings: Readings 
         anchor=anchor,
         compression=gradient_compression(config, step, without),
         grounds=tuple(assumptions(job, whole, costs, step)),
+        step=step,
         links=job_links(fabric, step, readings or Readings()) if asked.links else None,
         targeted=targeted(config, costs, plain, step, asked.target) if asked.target and config.shape else None,
         goodput=goodput(config, step.step_s, asked.failures) if asked.failures and config.model else None,

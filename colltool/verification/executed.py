@@ -14,7 +14,9 @@ from colltool.fabric.topology import capabilities_of
 from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
 from colltool.schedules.lattice import compose
 from colltool.schedules.links import Floats, LatticeLinks, links_of, tier_of
+from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Program, Step, maker
+from colltool.schedules.twisted import TwistedLinks
 
 Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
@@ -72,7 +74,7 @@ class Execution(NamedTuple):
     streamed: bool
 
 
-def _program(row: Algorithm, group: Group, segments: int) -> Program:
+def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
     make = maker(row.primitive, row.name)
     assert make is not None  # the caller asked first
     return make(group, segments)
@@ -85,7 +87,7 @@ def network_for(group: Group, servers: int = 0) -> Network:
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     """Run a registered algorithm's schedule on ports, or on the links of its lattice or full mesh."""
-    program = _program(row, group, segments)
+    program = flat_program(row, group, segments)
     network = network_for(group, program.servers)
     outcome = run(program, network.carry)
     hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
@@ -94,10 +96,11 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
-    program = _program(row, group, segments)
+    program = flat_program(row, group, segments)
     network = network_for(group, program.servers)
     (links,) = network.tiers
-    if isinstance(links, LatticeLinks) and program.primitive is A2A:
+    halved = not isinstance(links, TwistedLinks)  # whose ways tie in more than two
+    if isinstance(links, LatticeLinks) and halved and program.primitive is A2A:
         return traced_by_hops(program, links, vectors)
     return traced(program, network, vectors)
 
@@ -121,7 +124,7 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
         return Seconds(execution.counts.n_alpha * first.alpha_s, carried, execution.busiest * size / first.bandwidth_Bps)
     if outer and any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
-    program = _program(row, group, segments)
+    program = flat_program(row, group, segments)
     timed_links = TimedLinks(placed, program.nodes)
     run(program, timed_links.carry)
     return timed_links.seconds(program, size)
@@ -132,10 +135,8 @@ def _unknown_planes(placed: PlacedGroup) -> str:
     return "seconds are not compared: which plane a flow is hashed to is not known" if hashed else ""
 
 
-def formula(row: Algorithm, group: Group, costed: CostModel, segments: int) -> Counts:
-    """By the registered formula, a pipelined one at P segments; where messages are routed, by what they cost on the links."""
-    if group.wires is not None:
-        return _counts(costed, segments)
+def formula(row: Algorithm, group: Group, segments: int) -> Counts:
+    """By the registered formula, a pipelined one at P segments."""
     schedule = row.schedule(group)
     if all(terms.fill is None for terms in schedule):
         return Counts(*totals(schedule))
@@ -143,8 +144,8 @@ def formula(row: Algorithm, group: Group, costed: CostModel, segments: int) -> C
     return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
 
 
-def _counts(costed: CostModel, segments: int, tier: str = "") -> Counts:
-    """Of all parts, or those of a tier."""
+def costed_counts(costed: CostModel, segments: int, tier: str = "") -> Counts:
+    """Of all parts, or those of a tier: the formula's, or, where messages are routed, what its pattern costs on the links."""
     n_alpha = n_beta = 0.0
     for part in (part for part in costed.parts if tier in ("", part.cost.tier)):
         own = _cut(part.pipeline, segments) if part.pipeline else part.cost
@@ -163,7 +164,7 @@ def composed(
 
     ValueError: a phase has no schedule over endpoints alone.
     """
-    program, network = _on_tiers(placed, costed, segments, readings)
+    program, network = on_tiers(placed, costed, segments, readings)
     timed_links = TimedLinks(placed, program.nodes)
 
     def carry(batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -172,20 +173,42 @@ def composed(
 
     outcome, counts = run(program, carry), []
     for span, one in zip(placed.spans, network.networks, strict=True):
-        counts.append((_counts(costed, segments, span.tier.name), Counts(float(one.hops), one.peak)))
+        counts.append((costed_counts(costed, segments, span.tier.name), Counts(float(one.hops), one.peak)))
     return outcome, counts, _unknown_planes(placed) or timed_links.seconds(program, size)
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:
-    return traced(*_on_tiers(placed, costed, segments, readings), vectors)
+    return traced(*on_tiers(placed, costed, segments, readings), vectors)
 
 
-def _on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+def composed_program(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> Program:
+    """ValueError: a phase has no schedule over endpoints alone."""
+    return on_tiers(placed, costed, segments, readings)[0]
+
+
+def on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
+    """A composition's messages, and its tiers' ports and links to count them on; ValueError as :func:`composed`."""
     groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]
     first = {part.cost.tier: part.algorithm for part in reversed(costed.parts)}  # by the name in the tier's first phase
     choices = [first[span.tier.name] for span in placed.spans]
     order = NATURAL_ORDER.get(costed.primitive) or "inner-first"
     return compose(costed.primitive, costed.choice.base, groups, choices, segments, order), Tiers(groups)
+
+
+def own(placed: PlacedGroup, group: Group, program: Program, size: float) -> tuple[Counts, Seconds]:
+    """What an algorithm of one's own loads, step by step; its result was proved on its own buffers."""
+    network, timed_links = network_for(group), TimedLinks(placed, program.nodes)
+    for batch in program.batches:
+        network.carry(batch, program.chunk_bytes)
+        timed_links.carry(batch, program.chunk_bytes)
+    return Counts(float(network.hops), network.peak), timed_links.seconds(program, size)
+
+
+def own_trace(group: Group, schedule: OwnSchedule, vectors: Vectors) -> Trace | None:
+    """Its steps; None where chunks wait in scratch, which a trace has no place for."""
+    if not run(schedule.program()).holds:
+        return None
+    return traced(schedule.program(), network_for(group), vectors)
 
 
 def judge(status: Status, wanted: Counts, counted: Counts, busiest: float, *, streamed: bool = False) -> tuple[Verdict, str]:

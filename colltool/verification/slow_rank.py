@@ -63,6 +63,8 @@ def with_slow_rank(rows: Sequence[AlgorithmEstimate], share: float, fabric: Fabr
 
 
 def _slowed(row: AlgorithmEstimate, size: float, share: float, listed: Candidates) -> SlowRank:
+    if row.status == "own":
+        return SlowRank(share, reason="a schedule of your own")
     placed, same = listed.placed, listed.named([row.spec], [size])
     costed = next((one for one in same if (one.title, one.protocol) == (row.title, row.protocol)), None)
     if costed is None:

@@ -20,9 +20,11 @@ from colltool.estimate.placement import AnyGroup, GroupPlacement, count_within
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 from colltool.schedules.executor import Outcome, Trace, Vectors
+from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import effort, maker
 from colltool.verification import executed
 from colltool.verification.executed import VERDICTS, Counts, Seconds, Verdict
+from colltool.verification.own_cost import check_ranks, own_cost
 
 SEGMENTS, TRACED_SEGMENTS = 16, 2
 _QUICK = 512  # ranks whose proofs take seconds
@@ -31,20 +33,21 @@ MOST_TRACED = 8  # ranks whose steps fit on a page
 
 
 class Verified(NamedTuple):
-    """One algorithm, executed; pairs are (formula or price, executed)."""
+    """One algorithm, executed; pairs are (formula or price, executed); an algorithm of one's own has no formula."""
 
     primitive: Primitive
     algorithm: str
     fabric: str
     group: GroupPlacement
     verdict: Verdict
-    n_alpha: tuple[float, float]
-    n_beta: tuple[float, float]
+    n_alpha: tuple[float | None, float]
+    n_beta: tuple[float | None, float]
     post_condition: bool
     note: str
     time_s: tuple[float, float] | None = None  # without the launch overhead; None: only counts compare, and the note says why
     spec: str = ""  # as ``--algorithm`` takes it
     trace: Trace | None = None  # every step, where asked for
+    simulated_s: float | None = None  # of the same schedule in a simulator, where asked for
 
     @property
     def ranks(self) -> int:
@@ -59,6 +62,7 @@ class Verification(Result):
     results: tuple[Verified, ...]
     skipped: tuple[Infeasible, ...]
     overrides: tuple[tuple[str, str], ...] = ()
+    simulator: str = ""
 
     @property
     def holds(self) -> bool:
@@ -80,8 +84,10 @@ class _GroupRun(NamedTuple):
 
 def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: AnyGroup = None,
            segments: int | None = None, names: Sequence[str] = (), *, trace: bool = False,
-           vectors: Vectors = ()) -> Verification:  # fmt: skip
+           vectors: Vectors = (), own: Sequence[OwnSchedule] = ()) -> Verification:  # fmt: skip
     """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of each composition.
+
+    ``own``: further schedules, already proved; without ``names`` only these.
 
     ``size``: M in bytes, for the times. ``segments``: P of pipelined algorithms; None: 16, or 2 for a trace, which writes down
     every step. ``vectors``: for a trace, the numbers that each rank starts with, or ``example``; its messages then carry values.
@@ -104,7 +110,8 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
             find(primitives[0], base, [row.name for row in compositions(primitives[0])])
     seen, reach = flat_group(placed, readings)
     run = _GroupRun(placed, seen, reach, readings, size=size, segments=segments, trace=trace, vectors=vectors)
-    found = [one for primitive in primitives for one in _each(run, primitive, names)]
+    found = [] if own and not names else [one for primitive in primitives for one in _each(run, primitive, names)]
+    found += [_own(run, one) for one in own]
     done = tuple(one for one in found if isinstance(one, Verified))
     skipped = tuple(one for one in found if isinstance(one, Infeasible))
     if not done:
@@ -121,7 +128,7 @@ def _each(run: _GroupRun, primitive: Primitive, names: Sequence[str]) -> Iterato
         if not names and not row.counts and row.why_not(run.group) is None:
             groups = [run.group]
         for seen in groups:
-            reason = row.why_not(seen) or _why_skip(row, seen, run.segments, run.placed)
+            reason = row.why_not(seen) or why_not_executed(row, seen, run.segments, run.placed)
             yield _skipped(row.chosen(seen).spec, primitive, reason) if reason else _flat(row, run._replace(group=seen))
     for bench in hierarchical_candidates(run.placed, primitive, run.readings):
         for tiers in [one.tiers for one in chosen if one.base == bench.row.name] if names else [()]:
@@ -132,7 +139,7 @@ def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
     return Infeasible(f"{name} ({primitive.spoken})", reason)
 
 
-def _why_skip(row: Algorithm, group: Group, segments: int, placed: PlacedGroup) -> str:
+def why_not_executed(row: Algorithm, group: Group, segments: int, placed: PlacedGroup) -> str:
     if maker(row.primitive, row.name) is None:
         return (
             "a baseline: the schedule of ring or pairwise over other links" if row.baseline else "no schedule is written for it"
@@ -155,7 +162,8 @@ def _pipelined(row: Algorithm, group: Group) -> bool:
 def _flat(row: Algorithm, run: _GroupRun) -> Verified:
     group, segments = run.group, run.segments
     costed = cost_flat(row, group, run.reach, run.readings)
-    done, wanted = executed.flat(row, group, segments), executed.formula(row, group, costed, segments)
+    done = executed.flat(row, group, segments)
+    wanted = executed.costed_counts(costed, segments) if group.wires else executed.formula(row, group, segments)
     judged = executed.judge(row.status_on(group), wanted, done.counts, done.busiest, streamed=done.streamed)
     took = executed.seconds(row, group, run.placed, costed, done, size=run.size, segments=segments)
     trace = executed.flat_trace(row, group, segments, run.vectors) if run.trace else None
@@ -176,6 +184,30 @@ def _composed(run: _GroupRun, costed: CostModel) -> Verified | Infeasible:
     trace = executed.composed_trace(placed, costed, segments, readings, run.vectors) if run.trace else None
     judged = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
     return _verified(run, costed, judged, tiers, outcome, took, first="", trace=trace)
+
+
+def _own(run: _GroupRun, schedule: OwnSchedule) -> Verified:
+    """A schedule of one's own, whose result was proved when it was read: its counts and seconds on this group."""
+    check_ranks(schedule, run.placed)
+    costed = own_cost(schedule, run.placed, run.readings)
+    counted, took = executed.own(run.placed, run.group, schedule.program(), run.size)
+    price, note, trace = costed.at(run.size), f"{schedule.form}, {schedule.messages} messages", None
+    if run.trace and (trace := executed.own_trace(run.group, schedule, run.vectors)) is None:
+        note += "; it uses scratch, so its steps are not printed"
+    return Verified(
+        primitive=schedule.primitive,
+        algorithm=costed.title,
+        fabric=run.placed.fabric.name,
+        group=run.placed.placement,
+        verdict="proved",
+        n_alpha=(None, counted.n_alpha),
+        n_beta=(None, counted.n_beta),
+        post_condition=True,
+        note=note,
+        time_s=(float(price.alpha_s + price.bandwidth_s), took.total_s),
+        spec=costed.choice.spec,
+        trace=trace,
+    )
 
 
 def _verified(

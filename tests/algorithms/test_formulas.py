@@ -582,7 +582,8 @@ def test_every_row_of_the_tables_is_tested_above() -> None:
         "dim-rabenseifner",
     }
     baselines = {"outer-ring", "inner-ring", "multi-rail-ring", "multi-rail-chain", "outer-pairwise", "inner-pairwise"}
-    others = lattices | baselines | {"shortest-path", "dim-by-dim", "rabenseifner-padded"}
+    on_links = {"all-axes", "forest"}  # test_hyperx, test_forest: by the load of each axis, by every cut
+    others = lattices | baselines | on_links | {"shortest-path", "dim-by-dim", "rabenseifner-padded"}
     assert {(row.primitive, row.name) for row in every_algorithm() if row.name not in others} == checked
 
 

@@ -34,6 +34,10 @@ HELPS = (
     ("job", "schema"),
     ("export", "nccl-tuner"),
     ("export", "astra-sim"),
+    ("export", "goal"),
+    ("export", "chakra"),
+    ("export", "msccl"),
+    ("export", "algorithm"),
 )
 GROUPS = ((), ("fabric",), ("job",), ("library",), ("export",))
 WITH_FILES = (
@@ -394,10 +398,12 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
     job = (shipped_workloads("jobs") / "llama3-70b.yaml").read_text()
     import json
 
+    from msccl_texts import all_reduce_ring
     from small import HF_LLAMA
 
     Path("config.json").write_text(json.dumps(HF_LLAMA))
     Path("mine.toml").write_text(run("library", "init").out)
+    Path("my.xml").write_text(all_reduce_ring(8))
     Path("my-gemms.csv").write_text("M,N,K,dtype,us\n8192,8192,8192,bf16,1700\n")
     Path("my-job.yaml").write_text(job.replace("device: h100\n", ""))  # computes on what the cluster has
     Path("my-ladder.yaml").write_text((shipped_folder() / "ladders" / "n512.yaml").read_text())

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
         (("ladder", "--schema"), "urn:colltool:ladder:1"),
         (("contention", "--schema"), "urn:colltool:layout:1"),
         (("contention", "-f", "no-such-fabric", "--schema"), "urn:colltool:layout:1"),
+        (("export", "algorithm", "--schema"), "urn:colltool:algorithm:1"),
         (("fabric", "schema"), "urn:colltool:fabric:1"),
         (("job", "schema"), "urn:colltool:job:1"),
     ],

@@ -100,6 +100,18 @@ def test_executed_schedules_take_what_they_are_priced_at_and_no_price_is_below_t
                 assert float(one.bandwidth_s) >= float(one.lower_bound_s) * (1 - 1e-9), one.spec
 
 
+@pytest.mark.parametrize("primitive", ["ar", "ag", "bc"])
+def test_a_cube_mesh_uses_all_its_links(primitive: str) -> None:
+    """Six links a rank: 7/8 M over them to gather, twice that to reduce too, M to broadcast.
+
+    SCCL (Cai et al., PPoPP 2021, table 4) too finds an all-gather of 7 rounds for 6 chunks optimal on this machine.
+    """
+    best = colltool.price(cube_mesh(), primitive, size=M).best
+    assert best.spec == "forest"
+    wanted = {"ar": 14 / 8, "ag": 7 / 8, "bc": 1}[primitive] / 6 * M / 25e9
+    assert float(best.bandwidth_s) == pytest.approx(wanted)
+
+
 def test_contention_scales_links() -> None:
     slow = fabric(graph((0, 1), (1, 2), (2, 0), eta={"alpha": 2.0, "beta": 0.5}))
     plain = fabric(graph((0, 1), (1, 2), (2, 0)))

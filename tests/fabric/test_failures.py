@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import Failure, failures_of, failures_of_plan
 from colltool.sizing.size_clos import ClosPlan, clos_plan
 
@@ -167,3 +168,17 @@ def joined(topology: str, shape: list[int], one: tuple[int, ...], other: tuple[i
     apart = [(abs(a - b), size) for a, b, size in zip(one, other, shape, strict=True) if a != b]
     near = len(apart) == 1 and (apart[0][0] == 1 or (topology == "torus" and apart[0][0] == apart[0][1] - 1))
     return topology == "full_mesh" or near
+
+
+def test_a_cube_of_a_lattice_is_lost_as_a_whole() -> None:
+    """8 x 8 x 8 is eight cubes of 64 chips, and a pod of 4,096 has 56 more; 16 x 16 x 16 is all of a TPU v4 pod."""
+    for overrides, cubes, room in (([], 8, "room for 56 more"), (["ici.shape=[16,16,16]"], 64, "no room for any other")):
+        where = colltool.load_fabric("tpu-v4-512", overrides)
+        link, cube = failures_of(where)
+        assert (link.part, link.endpoints, link.share) == ("link", 2, 1 / 6)
+        assert (cube.part, cube.count, cube.ranks, cube.cut_off, cube.share) == ("cube", cubes, 64, 64, 1.0)
+        (note,) = (one for one in fabric_facts(where).tiers[0].notes if "optical" in one)
+        assert note.startswith(f"{cubes} cubes of 64")
+        assert room in note
+    assert [one.part for one in failures_of(colltool.load_fabric("torus512"))] == ["link"]
+    assert [one.part for one in failures_of(colltool.load_fabric("tpu-v4-512", ["ici.shape=[2,4,4]"]))] == ["link"]

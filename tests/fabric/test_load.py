@@ -32,7 +32,20 @@ from colltool.fabric.library import (
 )
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
 from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
-from colltool.fabric.tier_parts import Eta, GraphLink, HopByHop, InNetwork, Level, Limits, MeasuredRange, Protocol, Sizing
+from colltool.fabric.tier_parts import (
+    AxisLinks,
+    Eta,
+    GraphLink,
+    GroupLinks,
+    HopByHop,
+    InNetwork,
+    Level,
+    Limits,
+    MeasuredRange,
+    Planes,
+    Protocol,
+    Sizing,
+)
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 
@@ -159,7 +172,7 @@ def test_an_override_can_mend_the_file() -> None:
             "nvlink.alhpa=1us",
             "--set nvlink.alhpa=1us: unknown key 'alhpa'\n  did you mean 'alpha'? known: "
             "name, bandwidth, eta, ports, max_size, cable, energy, post, protocols, algorithms, size, topology, alpha, "
-            "in_network, notes, source",
+            "planes, in_network, notes, source",
         ),
         (
             "ib.levels.spin.alpha=1us",
@@ -326,10 +339,11 @@ def test_every_key_of_a_model_has_words(definition: type[BaseModel]) -> None:
 def test_every_tier_is_known_by_its_topology() -> None:
     tier = spot_at(Fabric, ("tiers", 0), {"tiers": [{}]})
     assert tier
-    assert list(tier.kinds) == ["star", "full_mesh", "torus", "mesh", "clos", "graph"]
+    wanted = ["star", "full_mesh", "torus", "mesh", "clos", "graph", "hyperx", "dragonfly", "dragonfly_plus"]
+    assert list(tier.kinds) == wanted
     library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, MeasuredTime}
     prices = {Prices, PartPrice}
-    parts = {Eta, GraphLink, InNetwork, HopByHop, Level, Limits, MeasuredRange, Protocol, Sizing}
+    parts = {AxisLinks, Eta, GraphLink, GroupLinks, InNetwork, HopByHop, Level, Limits, MeasuredRange, Planes, Protocol, Sizing}
     assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}
 
 

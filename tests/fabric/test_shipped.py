@@ -16,14 +16,15 @@ from colltool.base.formatting import parse_rate, parse_time
 from colltool.fabric.load import fabric_data
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier
 from colltool.fabric.properties import fabric_facts
+from colltool.fabric.routed_tiers import GraphTier, HyperXTier
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 FILES = sorted(FABRICS.glob("*.yaml"))
 HYPOTHETICAL = {"clos-4to1", "kd-mesh", "mesh512", "star512", "torus512", "two-sites"}
 
-# One direction, bytes/s: NVLink 6 has 3.6 TB/s both ways; announced racks bring 1.6 and 2.4 Tb/s of NICs a GPU; links of TPUs
-# and xGMI.
-MAX_SWITCHED_PORT, MAX_NIC, MAX_LINK = 1.8e12, 300e9, 200e9
+# One direction, bytes/s: NVLink 7 is announced with 10.4 TB/s both ways; announced racks bring 1.6 and 2.4 Tb/s of NICs a GPU;
+# links of TPUs and xGMI.
+MAX_SWITCHED_PORT, MAX_NIC, MAX_LINK = 5.2e12, 300e9, 200e9
 MIN_ALPHA, MAX_ALPHA = 0.05e-6, 50e-6
 
 Where = tuple[str | int, ...]
@@ -131,7 +132,7 @@ class TestEveryFile:
                     assert tier.bandwidth * tier.ports <= MAX_SWITCHED_PORT
                 case ClosTier():
                     assert tier.bandwidth <= (MAX_SWITCHED_PORT if len(fabric(file).tiers) == 1 else MAX_NIC)
-                case LatticeTier() | FullMeshTier():
+                case LatticeTier() | FullMeshTier() | GraphTier() | HyperXTier():
                     assert tier.bandwidth <= (MAX_SWITCHED_PORT if file.stem in HYPOTHETICAL else MAX_LINK)
 
     def test_latencies_are_those_of_a_network_and_grow_with_the_level(self, file: Path) -> None:

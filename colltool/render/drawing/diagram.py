@@ -10,7 +10,7 @@ from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.render.views.fabric_parts import alpha_text, in_network_text, planes_lines
+from colltool.render.views.fabric_parts import alpha_text, in_network_text, planes_lines, spoken_topology, switches_text
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,8 @@ def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
 
 def kind_text(diagram: TierDiagram) -> str:
     """Such as ``Clos of 32 nvlink domains``."""
-    topology = diagram.tier.topology
-    spoken = "Clos" if topology == "clos" else topology.replace("_", " ")
-    return f"{spoken} of {diagram.kind.extent.replace('x', ' x ')} {endpoint_text(diagram, diagram.facts.endpoints)}"
+    of = f"{diagram.kind.extent.replace('x', ' x ')} {endpoint_text(diagram, diagram.facts.endpoints)}"
+    return f"{spoken_topology(diagram.tier)} of {of}"
 
 
 def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
@@ -98,7 +97,7 @@ def place_text(diagram: TierDiagram) -> str:
 
 def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     tier, kind = diagram.tier, diagram.kind
-    thing = "port" if kind.joined_by == "switches" else "link"
+    thing = "port" if kind.has_ports else "link"
     facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
     facts += [] if kind.named else [("latency", alpha_text(kind.classes[0]))]
     facts += [("split over", line) for line in planes_lines(kind)]
@@ -111,7 +110,7 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
 
 def ports_text(diagram: TierDiagram) -> str:
     """Such as ``8 ports each`` or ``4 links in parallel``."""
-    if diagram.kind.joined_by == "switches":
+    if diagram.kind.has_ports:
         return f"{counted(diagram.ports, 'port')} each"
     return f"{counted(diagram.ports, 'link')} in parallel"
 
@@ -139,7 +138,7 @@ def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
         each = level.switches // level.rails
         planes = " and planes" if diagram.kind.planes else ""
         rails = f", {each} on each of {level.rails} rails{planes}" if level.rails > 1 else ""
-        texts.append(f"{level.switches} switch{'es' * (level.switches != 1)}{rails}")
+        texts.append(f"{switches_text(level.switches)}{rails}")
     return [*texts, alpha_text(level.pairs)] if diagram.kind.named else texts
 
 

@@ -1,54 +1,131 @@
-"""Drawings of tiers whose messages are routed link by link: ranks on a circle, switches on one inside it, and their links."""
+"""Drawings of tiers that are routed link by link: a graph on a circle, its switches on one inside; a HyperX as a grid."""
 
 from __future__ import annotations
 
-from math import cos, pi, sin
+from collections.abc import Mapping
+from math import cos, pi, prod, sin
+from typing import NamedTuple, assert_never
 
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
-from colltool.render.drawing.svg import Area, Canvas, Focus, Tone
+from colltool.render.drawing.dragonfly import draw_dragonfly, drawn_endpoints
+from colltool.render.drawing.svg import Area, Canvas, Focus
+from colltool.render.views.fabric_parts import link_text, switches_text
 
 MOST_NODES = 32  # ranks, and switches, that are drawn
+MOST_PLACES = 5  # of an axis; two axes are drawn
 _SIDE = 14.0
 _RADII = (84.0, 42.0)  # of ranks and of switches
+_STEP, _BOW = 36.0, 0.22  # between places of a grid; how far a longer link of one bows, in its length
+
+Spots = Mapping[int, tuple[float, float]]
+
+
+class Sketch(NamedTuple):
+    """Nodes by number where they are drawn, the links between them, which are switches, and what is said of them."""
+
+    spots: Spots
+    links: list[tuple[int, int]]
+    switches: frozenset[int]
+    told: list[str]
+    bows: bool = False
 
 
 def drawn_ranks(diagram: TierDiagram) -> int:
-    return min(diagram.facts.endpoints, MOST_NODES)
+    wires = _wires(diagram)
+    match wires:
+        case GraphWires():
+            return min(wires.endpoints, MOST_NODES)
+        case HyperXWires():
+            return prod(min(size, MOST_PLACES) for size in wires.shape[:2]) * max(1, wires.hosts)
+        case DragonflyWires():
+            return drawn_endpoints(wires)
+        case _:
+            assert_never(wires)
 
 
 def draw_routed(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -> tuple[float, Focus]:
-    """The graph itself; of many nodes the first."""
+    """The network itself; of many nodes the first."""
+    wires = _wires(diagram)
+    if isinstance(wires, DragonflyWires):
+        return draw_dragonfly(canvas, diagram, wires, words, room)
+    count, sketch = diagram.facts.endpoints, _sketch(wires, room)
+    for a, b in sketch.links:
+        _link(canvas, sketch.spots[a], sketch.spots[b], bows=sketch.bows)
+    for node, (x, y) in sketch.spots.items():
+        switch = node in sketch.switches
+        canvas.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, "ct-switch" if switch else "ct-soft", round_=2, outlined=switch)
+    y = canvas.paragraph(words, f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
+    drawn = drawn_ranks(diagram)
+    told = [f"{drawn} of them drawn"] if drawn < count else []
+    told += [
+        *sketch.told,
+        *map(link_text, diagram.kind.link_kinds),
+        f"{counted(diagram.kind.links(diagram.ports), 'link')} in all",
+    ]
+    y = canvas.paragraphs(words._replace(top=y), told)
+    x, low = sketch.spots[0]
+    return max(y, *(at[1] + _SIDE for at in sketch.spots.values())), Focus(x, low + _SIDE / 2, _SIDE / 2)
+
+
+def _wires(diagram: TierDiagram) -> Wires:
     wires = diagram.kind.wires(diagram.facts.endpoints)
     assert wires is not None  # of a tier that is not routed another drawing is made
-    spots = _spots(wires, room)
-    for a, b in sorted({(min(edge.a, edge.b), max(edge.a, edge.b)) for edge in wires.edges}):
-        if a in spots and b in spots:
-            canvas.line([spots[a], spots[b]])
-    for node, (x, y) in spots.items():
-        tone: Tone = "ct-soft" if node < wires.endpoints else "ct-switch"
-        canvas.box(x - _SIDE / 2, y - _SIDE / 2, _SIDE, _SIDE, tone, round_=2, outlined=node >= wires.endpoints)
-    y = canvas.paragraph(words, f"{wires.endpoints} {endpoint_text(diagram, wires.endpoints)}", most=3, bold=True)
-    switches, drawn = wires.nodes - wires.endpoints, drawn_ranks(diagram)
-    told = [f"{drawn} of them drawn"] if drawn < wires.endpoints else []
-    told += [counted(switches, "switch")] if switches else []
-    told += [counted(diagram.kind.links(diagram.ports), "link")]
-    y = canvas.paragraphs(words._replace(top=y), told)
-    x, low = spots[0]
-    return max(y, room.top + 2 * _RADII[0] + _SIDE), Focus(x, low + _SIDE / 2, _SIDE / 2)
+    return wires
 
 
-def _spots(wires: GraphWires, room: Area) -> dict[int, tuple[float, float]]:
-    """Where each node is drawn; the first rank at the bottom."""
-    ranks, switches = (
-        range(min(wires.endpoints, MOST_NODES)),
-        range(wires.endpoints, min(wires.nodes, wires.endpoints + MOST_NODES)),
-    )
+def _sketch(wires: GraphWires | HyperXWires, room: Area) -> Sketch:
+    match wires:
+        case GraphWires():
+            return _graph(wires, room)
+        case HyperXWires():
+            return _grid(wires, room)
+        case _:
+            assert_never(wires)
+
+
+def _link(canvas: Canvas, a: tuple[float, float], b: tuple[float, float], *, bows: bool) -> None:
+    """Straight, or past the places between its ends."""
+    (x, y), (u, v) = a, b
+    if not bows or max(abs(u - x), abs(v - y)) < 1.5 * _STEP:
+        canvas.line([a, b])
+        return
+    bow = (x + u) / 2 + _BOW * (v - y), (y + v) / 2 - _BOW * (u - x)
+    canvas.path(f"M{x:.1f} {y:.1f}Q{bow[0]:.1f} {bow[1]:.1f} {u:.1f} {v:.1f}")
+
+
+def _graph(wires: GraphWires, room: Area) -> Sketch:
+    """The first rank at the bottom."""
+    ranks = range(min(wires.endpoints, MOST_NODES))
+    switches = range(wires.endpoints, min(wires.nodes, wires.endpoints + MOST_NODES))
     x, y = room.left + room.width / 2, room.top + _RADII[0] + _SIDE / 2
-    found = {}
+    spots = {}
     for nodes, radius in zip((ranks, switches), _RADII, strict=True):
         for place, node in enumerate(nodes):
             turn = 2 * pi * place / len(nodes)
-            found[node] = (x - radius * sin(turn), y + radius * cos(turn))
-    return found
+            spots[node] = (x - radius * sin(turn), y + radius * cos(turn))
+    links = sorted({(min(edge.a, edge.b), max(edge.a, edge.b)) for edge in wires.edges})
+    many = wires.nodes - wires.endpoints
+    return Sketch(
+        spots,
+        [(a, b) for a, b in links if a in spots and b in spots],
+        frozenset(switches),
+        [switches_text(many)] if many else [],
+    )
+
+
+def _grid(wires: HyperXWires, room: Area) -> Sketch:
+    """Two axes, the first to the right; of a long one the first places."""
+    wide, high = (min(size, MOST_PLACES) for size in (*wires.shape, 1)[:2])
+    left, top = room.left + (room.width - _STEP * (wide - 1)) / 2, room.top + _STEP
+    spots = {
+        column + wires.shape[0] * row: (left + column * _STEP, top + (high - 1 - row) * _STEP)
+        for row in range(high)
+        for column in range(wide)
+    }
+    rows = [[column + wires.shape[0] * row for column in range(wide)] for row in range(high)]
+    lines = [*rows, *(list(column) for column in zip(*rows, strict=True))]
+    links = [(a, b) for line in lines for a in line for b in line if a < b]
+    told = [switches_text(prod(wires.shape)), f"{counted(wires.hosts, 'port')} each"] if wires.hosts else []
+    return Sketch(spots, links, frozenset(spots) if wires.hosts else frozenset(), told, bows=True)

@@ -57,10 +57,13 @@ def faces(axes: Sequence[Axis]) -> list[tuple[Place, ...]]:
 
 
 def axis_text(number: int, axes: Sequence[Axis]) -> str:
-    """Such as ``axis 1: rings of 8`` or ``axis 2: a pair``."""
+    """Such as ``axis 1: rings of 8``, ``axis 2: a pair`` or what a twist closes."""
     axis = axes[number - 1]
     if axis.size == 1:
         return f"axis {number}: 1 place"
+    if axis.twist:
+        along = " and ".join(f"axis {other}" for other, by in enumerate(axis.twist, start=1) if by)
+        return f"axis {number}: lines of {axis.size}, closed half way round {along} (dashed)"
     shape = "ring" if axis.is_ring else "pair" if axis.size == 2 else "line"
     alone = prod(other.size for other in axes) == axis.size
     return f"axis {number}: {f'a {shape}' if alone else f'{shape}s'}" + (f" of {axis.size}" if axis.size > 2 else "")
@@ -146,9 +149,10 @@ class _LatticeBlock:
         (x, y), (u, v) = (self.at([*rim[:index], end, *rim[index + 1 :]]) for end in (line[0], line[-1]))
         across, down, below, anchor = _SIDES[index]
         dx, dy = across * _ARC, down * _ARC
-        if axis.is_ring:
-            self.canvas.path(f"M{x:.1f} {y:.1f}C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}")
-        far = _ARC if axis.is_ring else _RIM
+        if axis.closed:
+            arc = f"M{x:.1f} {y:.1f}C{x + dx:.1f} {y + dy:.1f} {u + dx:.1f} {v + dy:.1f} {u:.1f} {v:.1f}"
+            self.canvas.path(arc, dashed=bool(axis.twist))
+        far = _ARC if axis.closed else _RIM
         middle, low = (x + u) / 2 + across * far, (y + v) / 2 + down * far + below
         self.canvas.text(middle, low, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=anchor)
 

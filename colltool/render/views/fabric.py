@@ -31,10 +31,10 @@ from colltool.render.views.fabric_parts import (
 def _blocks(result: FabricShown) -> list[Block]:
     fabric, table = result.fabric, _table(result)
     tiers = {tier.name: tier for tier in fabric.tiers}
-    sigma = number("sigma", "sigma", "{:.3g}".format, get=lambda facts: capabilities_of(tiers[facts.name]).sigma)
+    sigma = number("sigma", "sigma", "{:.3g}".format, get=lambda facts: capabilities_of(tiers[facts.name]).sigma_of(facts.planes))
     columns = (*table.columns[:6], sigma, *table.columns[6:])
     title = "per domain of each tier; diameter in links, bisection one way, sigma: injection of half the endpoints / bisection"
-    joined = (f"{tier.name} {tier.topology} of {capabilities_of(tier).extent} at {format_rate(tier.bandwidth)}"
+    joined = (f"{tier.name} {capabilities_of(tier).spoken} of {capabilities_of(tier).extent} at {format_rate(tier.bandwidth)}"
               for tier in fabric.tiers)  # fmt: skip
     name = on_fabric(fabric.name, fabric.overrides)
     return [
@@ -54,11 +54,11 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
         indent, kind = "   " * depth, capabilities_of(tier)
         alpha = "" if kind.levels else f"{alpha_text(kind.classes[0])}, "
         rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
-        per = "port" if kind.joined_by == "switches" else "link"
+        per = "port" if kind.has_ports else "link"
         beside = f", post {format_time(tier.post)}" if tier.post else ""
         beside += f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
         numbers = f"{alpha}BW {rate} per {per}, eta {tier.eta.alpha:g}/{tier.eta.beta:g}{beside}"
-        tree.append(f"{indent}+- {tier.name}: {tier.topology} of {kind.extent}, {numbers}")
+        tree.append(f"{indent}+- {tier.name}: {kind.spoken} of {kind.extent}, {numbers}")
         tree += [f"{indent}|    {line}" for line in part_lines(tier, derived, outermost_first=True)]
         for primitive, names in (tier.algorithms or {}).items():
             tree.append(f"{indent}|    {primitive.spoken} runs {', '.join(names)}")
@@ -135,7 +135,7 @@ def _extents(fabric: Fabric) -> str:
 
 
 def _tiers_in_brief(fabric: Fabric) -> str:
-    return ", ".join(f"{tier.name} {tier.topology} {capabilities_of(tier).extent}" for tier in fabric.tiers)
+    return ", ".join(f"{tier.name} {capabilities_of(tier).spoken} {capabilities_of(tier).extent}" for tier in fabric.tiers)
 
 
 def _sizing(facts: FabricFacts) -> Iterator[Block]:

@@ -18,7 +18,7 @@ from colltool.base.formatting import (
     short_percent,
     whole_percent,
 )
-from colltool.fabric.capabilities import DistanceClass, TierCapabilities, cable_s
+from colltool.fabric.capabilities import DistanceClass, LinkKind, TierCapabilities, cable_s
 from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
@@ -316,9 +316,24 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
             none = level.oversubscription == level.uplinks == 1
             s = ", s 1" if none else f", s {level.oversubscription:g} of all endpoints below{hop}"
         yield f"{one.name}: {one.group} endpoints, {alpha_text(one)}{s}"
+    yield from map(link_text, kind.link_kinds)
     if kind.in_network is not None:
         yield f"in-network: {in_network_text(kind.in_network)}"
     yield from (f"protocol {one.name}: {_protocol_text(one)}" for one in tier.protocols or ())
+
+
+def spoken_topology(tier: Tier) -> str:
+    """As it is written in a sentence."""
+    return {"clos": "Clos", "hyperx": "HyperX"}.get(tier.topology, capabilities_of(tier).spoken.replace("_", " "))
+
+
+def switches_text(count: int) -> str:
+    return f"{count} switch{'es' * (count != 1)}"
+
+
+def link_text(one: LinkKind) -> str:
+    """Such as ``axis 1: to 7 others, 50 GB/s and 1 us a link``."""
+    return f"{one.name}: to {counted(one.others, 'other')}, {format_rate(one.Bps)} and {format_time(one.alpha_s)} a link"
 
 
 def prices_text(prices: Prices) -> str:

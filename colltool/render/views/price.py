@@ -50,6 +50,8 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
     gain = 1 - float(price.fastest.total_s) / own
     if gain > error:
         name = r.named(price, price.fastest)  # only a pick is not the fastest
+        if price.fastest.status == "own":
+            return f"; {name}, of your own, would take {whole_percent(gain)} less before any library's overhead"
         return f"; {name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
     close = [one for one in price.leading if one is not row and float(one.total_s) <= own * (1 + error)]
     more = f" and {len(close) - 1} more" if len(close) > 1 else ""
@@ -87,6 +89,7 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
     return [
         Headline(_winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)),
         first._replace(first=_MOST_ROWS),
+        *_warnings(prices),
         *_slow_rank(prices),
         *_faster_elsewhere(prices),
         *_picks(prices),
@@ -117,6 +120,10 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
         option = said(given("library", "all"))
         lines.append(f"by alpha, BW and eta alone, any library: {format_time(alone)} by {bare.title}: {option}")
     return listed("faster, but not what runs by default", lines)
+
+
+def _warnings(prices: Sequence[Price]) -> list[Block]:
+    return listed("warning", (f"{one.algorithm}: {one.reason}" for one in prices[0].failed))
 
 
 def _slow_rank(prices: Sequence[Price]) -> list[Block]:
@@ -162,7 +169,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     for price in prices:
         if (own := price.library) is None or own.pick is None:
             continue
-        able = (*price.leading, *([] if own.runs is None else [own.runs]))
+        able = (*(row for row in price.leading if row.status != "own"), *([] if own.runs is None else [own.runs]))
         best = min(able, key=lambda row: float(row.total_s), default=price.best)
         picks.append(_Pick(price, own, own.pick, SPELLED.get(own.pick.algorithm, own.pick.algorithm), best))
         sizes.append(title_size(float(price.bytes)))
@@ -252,7 +259,13 @@ def _list_blocks(result: PriceList) -> list[Block]:
         return _all(prices, sizes=len(prices) > 1)
     table = _winners(result, [_NAMES.get(column.key, column) for column in _WINNER])
     rows = [row for one in prices for row in one.results]
-    return [Headline(_winners_answer(prices)), table, *_picks(prices), *r.notes(rows, prices[0].model, prices, first=0)]
+    return [
+        Headline(_winners_answer(prices)),
+        table,
+        *_warnings(prices),
+        *_picks(prices),
+        *r.notes(rows, prices[0].model, prices, first=0),
+    ]
 
 
 def _list_document(result: PriceList) -> Document:

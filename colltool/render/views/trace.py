@@ -50,6 +50,14 @@ _UNPRICED = (
     number("total_s", "takes", format_time),
     number("exposed_s", "exposed", format_time),
 )
+_REPLAYED = (
+    label("file", "file", clipped, 2),
+    number("rank", "rank"),
+    number("recorded_s", "as recorded", format_time),
+    number("priced_s", "with prices", format_time),
+    number("priced", "priced nodes"),
+    number("kept", "others", get=lambda one: sum(calls for _, calls in one.kept)),
+)
 _COMPARED = (
     label("primitive", "primitive", lambda one: one.spoken),
     number("ranks", "ranks"),
@@ -156,7 +164,21 @@ def traced(result: TraceComparison) -> str:
     exposed = f"{percent(result.exposed)} of {_window(result)} is exposed communication"
     share = f"{exposed} ({percent(result.share)} with what is hidden)"
     told = f"{trace_title(result)}: {share}; {_speed(result)}. {'; '.join(_blame(result))}".rstrip(". ") + "."
-    return " ".join(filter(None, (told, _waited(result), against(result))))
+    if result.replayed and not result.calls:
+        told = f"{trace_title(result)}: none has a duration to compare."
+    return " ".join(filter(None, (told, _replayed(result), _waited(result), against(result))))
+
+
+def _replayed(result: TraceComparison) -> str:
+    """The slowest graph of a Chakra trace with prices in place of its collectives' times."""
+    if not result.replayed:
+        return ""
+    slowest = max(result.replayed, key=lambda one: one.priced_s)
+    left = sum(calls for _, calls in slowest.kept)
+    kept = f"; {counted(left, 'node')} without a price" if left else ""
+    which = f"rank {slowest.rank}" if slowest.rank is not None else clipped(slowest.file)
+    takes = f"takes {format_time(slowest.priced_s)}, {format_time(slowest.recorded_s)} as recorded"
+    return f"With these prices the graph of {which} {takes}{kept}."
 
 
 def _waited(result: TraceComparison) -> str:
@@ -226,6 +248,12 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
     if result.waits.ranks:
         out += [Table(_LATE, result.waits.ranks, None, "who comes last: a call's shortest kernel is the wire, the rest waits")]
         out += [Table(_WAITS, result.waits.collectives, None, "wire and waiting, by collective")]
+    if result.replayed:
+        out.append(Table(_REPLAYED, result.replayed, None, "graphs, as recorded and with these prices", _MOST_TOTALS))
+        whys = Counter[str]()
+        for one in result.replayed:
+            whys.update(dict(one.kept))
+        out += listed("left as recorded", (f"{why}: {counted(calls, 'node')}" for why, calls in whys.most_common()))
     if result.unpriced:
         out.append(Table(_UNPRICED, result.unpriced, None, "communication kernels of which no bytes are known", _MOST_TOTALS))
     out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
@@ -271,6 +299,7 @@ def _trace_document(result: TraceComparison) -> Document:
             }
         }
         | {"unpriced": [one._asdict() for one in result.unpriced]}
+        | ({"replayed": [one._asdict() | {"kept": dict(one.kept)} for one in result.replayed]} if result.replayed else {})
         | ({"against": [one._asdict() for one in compared_totals(result)]} if result.against else {})
         | {"verdict": trace_verdict(result), "blame": list(_blame(result)), **fields(result, "wires")}
         | {"totals": [one._asdict() | fields(one, "busbw_Bps of_expected exposed") for one in result.totals], "calls": calls}
@@ -279,7 +308,7 @@ def _trace_document(result: TraceComparison) -> Document:
 
 
 def _trace_summary(result: TraceComparison) -> str:
-    more = filter(None, (_waited(result), against(result)))
+    more = filter(None, (_replayed(result), _waited(result), against(result)))
     return "\n".join((trace_title(result), trace_verdict(result), *_blame(result), *more))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from colltool.base.formatting import counted, format_count, format_time, ordinal, sentence
+from colltool.base.formatting import counted, format_count, format_factor, format_time, ordinal, sentence
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
 from colltool.render.dispatch import Document, View, context, fields, group_columns, group_field, listed, set_field, set_text
 from colltool.schedules.executor import Held, Holdings, Message, Trace, Traced
@@ -28,9 +28,17 @@ _COLUMNS: tuple[Column, ...] = (
 )
 
 
+_TITLES = {"n_alpha_executed": "n_alpha", "n_beta_executed": "n_beta", "executed_s": "takes"}
+_OWN = tuple(one._replace(title=_TITLES.get(one.key, one.title)) for one in _COLUMNS if "formula" not in one.key)
+"""Of algorithms without a formula."""
+
+
 def _table(result: Verification) -> Table:
+    if all(one.n_alpha[0] is None for one in result.results):
+        return Table((*_OWN, *context(result.overrides)), result.results)
     apart = group_columns(result.results[0].group, lambda one: one.group)
-    return Table((*_COLUMNS, *apart, *context(result.overrides)), result.results)
+    other = [number("simulated_s", result.simulator, format_time)] if result.simulator else []
+    return Table((*_COLUMNS[:-1], *other, _COLUMNS[-1], *apart, *context(result.overrides)), result.results)
 
 
 def _counts(result: Verification) -> str:
@@ -68,19 +76,35 @@ _ENDS_HERE = (
 
 
 def _answer(result: Verification) -> str:
-    verdicts = [one.verdict for one in result.results]
+    own = [one for one in result.results if one.n_alpha[0] is None]
+    names = ", ".join(dict.fromkeys(one.algorithm for one in own))
+    if len(own) == len(result.results):
+        promised = " and ".join(dict.fromkeys(one.primitive.spoken for one in own))
+        return f"{names}: proved, every rank ends with what {promised} promises. {sentence(_counts(result))}."
+    verdicts = [one.verdict for one in result.results if one.n_alpha[0] is not None]
     wrong, held, every = verdicts.count("mismatch"), verdicts.count("proved"), len(verdicts)
     if wrong:
         return f"{wrong} of {counted(every, 'formula')} do not hold: {_counts(result)}."
     which = (
         "The formula holds" if every == held == 1 else f"{'All' if every == held else held} of {counted(every, 'formula')} hold"
     )
-    return f"{sentence(which)} exactly when executed: {_counts(result)}."
+    return f"{sentence(which)} exactly when executed: {_counts(result)}.{_second(result)}"
+
+
+def _second(result: Verification) -> str:
+    """What the simulator finds: the ratios to the executed times."""
+    pairs = [(one.simulated_s, one.time_s[1]) for one in result.results if one.simulated_s is not None and one.time_s]
+    if not pairs:
+        return ""
+    low, high = (pick(theirs / ours for theirs, ours in pairs) for pick in (min, max))
+    span = format_factor(low) if low == high else f"{format_factor(low)} to {format_factor(high)}"
+    return f" {result.simulator} finds {span} the executed time of {counted(len(pairs), 'schedule')}."
 
 
 def _document(result: Verification) -> Document:
     results = [_fields(one) for one in result.results]
-    return {"holds": result.holds, **set_field(result.overrides), "results": results, **fields(result, "skipped")}
+    asked = {"simulator": result.simulator} if result.simulator else {}
+    return {"holds": result.holds, **set_field(result.overrides), **asked, "results": results, **fields(result, "skipped")}
 
 
 def _fields(one: Verified) -> Document:
@@ -90,6 +114,7 @@ def _fields(one: Verified) -> Document:
         fields(one, "primitive algorithm fabric ranks")
         | {"group": group_field(one.group), "verdict": one.verdict, **counts}
         | {"post_condition": one.post_condition, "time_s": time, **fields(one, "note spec")}
+        | ({"simulated_s": one.simulated_s} if one.simulated_s is not None else {})
         | ({"trace": _trace_fields(one.trace)} if one.trace else {})
     )
 

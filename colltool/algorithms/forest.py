@@ -1,0 +1,271 @@
+"""Trees over all links of a graph at once: as many bytes a second as any all-gather or broadcast can reach there.
+
+Edmonds: trees from given roots, each link used no more than it carries, exist if and only if every set of ranks can send out what
+its roots owe the rest. So the best rate follows from cuts alone, and the trees can be built one link at a time.
+
+Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing arborescences", 2009; ForestColl, arXiv 2402.06787.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache, partial
+from itertools import pairwise
+from math import gcd
+from typing import NamedTuple
+
+from colltool.algorithms.group import Group, Topology, all_ports
+from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, algorithm
+from colltool.algorithms.wires import Edge, GraphWires
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
+
+GRAPH: frozenset[Topology] = frozenset({"graph"})
+MOST_RANKS = 24  # beyond it packing takes seconds
+_FINEST = 64  # rates are taken as multiples of the slowest over this
+_ENDLESS = 1 << 60
+
+Capacities = dict[int, dict[int, int]]  # node, next node -> whole units
+
+
+class Tree(NamedTuple):
+    """From a root to all ranks, links in the order in which they were added; ``share`` of what the root sends in all."""
+
+    root: int
+    share: Fraction
+    links: tuple[tuple[int, int], ...]
+
+    @property
+    def depths(self) -> dict[int, int]:
+        """Links from the root to each rank."""
+        found = {self.root: 0}
+        for a, b in self.links:
+            found[b] = found[a] + 1
+        return found
+
+
+class Forest(NamedTuple):
+    """``rate``: bytes/s of every root at once; ``trees``: how to reach it; ``fill``: F of a pipeline down these."""
+
+    rate: float
+    trees: tuple[Tree, ...]
+    fill: float
+
+    @property
+    def depth(self) -> int:
+        return max(max(tree.depths.values()) for tree in self.trees)
+
+
+@lru_cache(maxsize=32)
+def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
+    """The best packing from these roots, each of which sends to all ranks, over links between ranks."""
+    unit = min(edge.Bps for edge in wires.edges) / _FINEST
+    links: Capacities = {rank: {} for rank in range(wires.endpoints)}
+    for edge in wires.edges:
+        links[edge.a][edge.b] = links[edge.a].get(edge.b, 0) + round(edge.Bps / unit)
+    rate = _best_rate(links, roots)
+    fine = rate.denominator  # so many times finer units make whole trees
+    common = gcd(*(units * fine for row in links.values() for units in row.values()), rate.numerator)
+    scaled = {rank: {to: units * fine // common for to, units in row.items()} for rank, row in links.items()}
+    trees = tuple(_packed(scaled, roots, rate.numerator // common))
+    return Forest(float(rate) * unit, trees, _fill(trees, scaled))
+
+
+def _fill(trees: Sequence[Tree], links: Capacities) -> float:
+    """Segments that pass the busiest link before and after all trees are busy, and one; for P from L on.
+
+    In moment m a tree's link of depth d carries segment m - d + 1.
+    """
+    loads: dict[tuple[int, int], dict[int, float]] = {}
+    for tree in trees:
+        depths = tree.depths
+        for a, b in tree.links:
+            load = loads.setdefault((a, b), {})
+            load[depths[b]] = load.get(depths[b], 0.0) + float(tree.share) / links[a][b]
+    most, depth = max(sum(load.values()) for load in loads.values()), max(max(load) for load in loads.values())
+    filling = 0.0
+    for moment in range(depth - 1):
+        early = max(sum(part for at, part in load.items() if at - 1 <= moment) for load in loads.values())
+        late = max(sum(part for at, part in load.items() if at - 1 > moment) for load in loads.values())
+        filling += (early + late) / most
+    return filling - depth + 2
+
+
+def _best_rate(links: Capacities, roots: Sequence[int]) -> Fraction:
+    """Units of each root such that no set of ranks owes the rest more than it can send: from one violated cut to the next."""
+    source = -1
+    rate = Fraction(min(sum(row.values()) for row in links.values()))
+    while True:
+        fine = rate.denominator
+        network = {rank: {to: units * fine for to, units in row.items()} for rank, row in links.items()}
+        network[source] = dict.fromkeys(roots, rate.numerator)
+        for rank in links:
+            moved, side = max_flow(network, source, rank)
+            if moved < rate.numerator * len(roots):
+                out = sum(units for one in side - {source} for to, units in links[one].items() if to not in side)
+                rate = Fraction(out, sum(root in side for root in roots))
+                break
+        else:
+            return rate
+
+
+class _Batch(NamedTuple):
+    """Trees that are alike so far."""
+
+    root: int
+    alike: int
+    reached: frozenset[int]
+    links: tuple[tuple[int, int], ...]
+
+
+def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[Tree]:
+    """Trees grown link by link, never one that would leave another tree without a way (Bérczi and Frank)."""
+    left = {rank: dict(row) for rank, row in links.items()}
+    growing = [_Batch(root, each, frozenset({root}), ()) for root in roots]
+    done: list[_Batch] = []
+    while growing:
+        batch = growing.pop()
+        if len(batch.reached) == len(links):
+            done.append(batch)
+            continue
+        a, b, count = _next_link(left, batch, growing)
+        left[a][b] -= count
+        if count < batch.alike:
+            growing.append(batch._replace(alike=batch.alike - count))
+        growing.append(_Batch(batch.root, count, batch.reached | {b}, (*batch.links, (a, b))))
+    return [Tree(one.root, Fraction(one.alike, each), one.links) for one in done]
+
+
+def _next_link(left: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tuple[int, int, int]:
+    """A link out of what a batch has reached, nearest its root first, and how many of its trees may take it."""
+    depths = Tree(batch.root, Fraction(1), batch.links).depths
+    for a in sorted(batch.reached, key=lambda rank: (depths[rank], rank)):
+        for b, units in left[a].items():
+            if units and b not in batch.reached and (count := _may_take(left, a, b, batch, others)):
+                return a, b, count
+    raise AssertionError("by Edmonds some link can always be taken")
+
+
+def _may_take(left: Capacities, a: int, b: int, batch: _Batch, others: Sequence[_Batch]) -> int:
+    """How many trees may take a link: what a set with ``a`` and without ``b`` can send beyond what other batches owe."""
+    network: dict[int, dict[int, int]] = {rank: dict(row) for rank, row in left.items()}
+    owed = 0
+    for number, other in enumerate(others):
+        if len(other.reached) < len(left):
+            node = -2 - number
+            network[a][node] = other.alike
+            network[node] = dict.fromkeys(other.reached, _ENDLESS)
+            owed += other.alike
+    most = min(left[a][b], batch.alike)
+    moved, _ = max_flow(network, a, b, enough=owed + most)
+    return max(0, min(most, moved - owed))
+
+
+def max_flow(capacity: Mapping[int, Mapping[int, int]], source: int, sink: int, enough: int = _ENDLESS) -> tuple[int, set[int]]:
+    """The most whole units from source to sink, or ``enough``, and the nodes on the source's side of the least cut (Dinic)."""
+    left: Capacities = {node: dict(row) for node, row in capacity.items()}
+    for node, row in capacity.items():
+        for to in row:
+            left.setdefault(to, {}).setdefault(node, 0)
+    moved = 0
+    while True:
+        level, waiting = {source: 0}, deque([source])
+        while waiting:
+            node = waiting.popleft()
+            for to, units in left[node].items():
+                if units and to not in level:
+                    level[to] = level[node] + 1
+                    waiting.append(to)
+        if sink not in level or moved >= enough:
+            return moved, set(level)
+        ways = {node: iter(list(row)) for node, row in left.items()}
+        while units := _augment(left, level, ways, source, sink):
+            moved += units
+
+
+def _augment(left: Capacities, level: Mapping[int, int], ways: Mapping[int, Iterator[int]], source: int, sink: int) -> int:
+    """One more way along rising levels; what it carries."""
+    path = [source]
+    while path[-1] != sink:
+        node = path[-1]
+        for to in ways[node]:
+            if left[node][to] and level.get(to) == level[node] + 1:
+                path.append(to)
+                break
+        else:
+            if len(path) == 1:
+                return 0
+            path.pop()
+    steps = list(pairwise(path))
+    units = min(left[a][b] for a, b in steps)
+    for a, b in steps:
+        left[a][b] -= units
+        left[b][a] += units
+    return units
+
+
+def links_between_ranks(group: Group) -> str | None:
+    """A graph whose links join ranks, few enough to pack trees over."""
+    wires = group.wires
+    if not isinstance(wires, GraphWires) or wires.nodes > wires.endpoints:
+        return "needs links between the ranks themselves, without switches"
+    return f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None
+
+
+_over_all_links = partial(
+    algorithm,
+    "forest",
+    on=GRAPH,
+    requires=(links_between_ranks, all_ports),
+    shipped_by=("NCCL", "RCCL", "MSCCL++"),
+    source=f"{FORESTCOLL}; NCCL and RCCL search for rings over all links: {NCCL_RINGS}",
+    note="NCCL's and RCCL's rings are as fast where they use all links, as on DGX-1, and nowhere faster",
+)
+
+
+@_over_all_links(AR, equation="t = 2L α + 2/N M / R, R the most that every rank can send to all others at once (cuts)")
+def forest_all_reduce(group: Group) -> Schedule:
+    """Trees from every rank over all links: sums up to their roots, then down again.
+
+    >>> totals(forest_all_reduce(Group(4, "graph", wires=ring_wires(4))))
+    (6, 0.75)
+    """
+    there = _trees(group, tuple(range(group.ranks)))._replace(primitive=RS, label="up")
+    return there, there._replace(primitive=AG, label="down")
+
+
+@_over_all_links(AG, RS, equation="t = L α + 1/N M / R, R the most that every rank can send to all others at once (cuts)")
+def forest(group: Group) -> Terms:
+    """Trees from every rank over all links at once, as deep as L.
+
+    >>> forest(Group(4, "graph", wires=ring_wires(4)))[:2]
+    (3, 0.375)
+    """
+    return _trees(group, tuple(range(group.ranks)))
+
+
+@_over_all_links(BC, REDUCE, equation="t = L α + M / R, R the least cut between the root and any rank")
+def forest_from_root(group: Group) -> Terms:
+    """Trees from the root over all links at once, as deep as L.
+
+    >>> forest_from_root(Group(4, "graph", wires=ring_wires(4)))[:2]
+    (3, 0.5)
+    """
+    return _trees(group, (0,))
+
+
+def ring_wires(ranks: int) -> GraphWires:
+    """A ring of links of 1 byte/s, for the examples."""
+    ends = [pair for rank in range(ranks) for pair in ((rank, (rank + 1) % ranks), ((rank + 1) % ranks, rank))]
+    return GraphWires(ranks, ranks, tuple(Edge(*pair, 1.0, 0.0) for pair in ends))
+
+
+def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
+    return (0,) if primitive in (BC, REDUCE) else tuple(range(group.ranks))
+
+
+def _trees(group: Group, roots: tuple[int, ...]) -> Terms:
+    assert isinstance(group.wires, GraphWires)  # links_between_ranks let nobody else in
+    found = forest_of(group.wires, roots)
+    return Terms(found.depth, 1 / (len(roots) * found.rate), Links(), fill=found.fill)

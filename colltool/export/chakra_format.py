@@ -1,0 +1,272 @@
+"""Chakra execution traces, to and from bytes: a stream of protobuf messages, each behind its length, the metadata first.
+
+Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto; of the wire format, protobuf's encoding guide. It is read by hand
+because every length here is bounded before anything is made of it: no message, list or graph grows past the limits below.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import BinaryIO, Literal, NamedTuple, get_args
+
+from colltool.base.errors import ColltoolError, shown
+
+VERSION = "0.0.4"  # of the metadata, as Chakra's own generator writes it
+MOST_MESSAGE = 2**24  # bytes of one node
+MOST_NODES = 1_000_000  # of a file: about 1 GB in memory
+MOST_ATTRIBUTES = 256  # of a node
+MOST_DEPENDENCIES = 65_536  # of a node
+
+NodeType = Literal[
+    "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE", "COMM_SEND_NODE", "COMM_RECV_NODE",
+    "COMM_COLL_NODE", "STORAGE_NODE", "BATCH_NODE", "CHECKPOINT_NODE",
+]  # fmt: skip
+NODE_TYPES: tuple[NodeType, ...] = get_args(NodeType)
+COLLECTIVES = (
+    "ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST", "ALL_TO_ALL", "REDUCE_SCATTER",
+    "REDUCE_SCATTER_BLOCK", "BARRIER",
+)  # fmt: skip
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_DOUBLE, _FLOAT, _INT32, _INT64, _UINT64, _SINT, _BOOL, _STRING = 3, 5, 7, 9, 13, (15, 17), 27, 29
+# what readers take an attribute from: Chakra's first feeder looks at one kind of integer for each name
+_INT32_NAMES = ("comm_src", "comm_dst", "comm_tag", "comm_priority")
+
+Value = bool | int | float | str
+
+
+class ChakraNode(NamedTuple):
+    """A node of a trace; times in whole microseconds, as the format has them; ``inputs``: the values of its inputs as text."""
+
+    id: int
+    name: str
+    type: NodeType
+    ctrl_deps: tuple[int, ...] = ()
+    data_deps: tuple[int, ...] = ()
+    start_us: int = 0
+    duration_us: int = 0
+    attributes: Mapping[str, Value] = MappingProxyType({})
+    inputs: str = ""
+
+
+class Malformed(Exception):
+    """Bytes that are not such a message."""
+
+
+def encoded(nodes: Iterable[ChakraNode], metadata: Mapping[str, Value] | None = None) -> bytes:
+    """A file of one rank."""
+    head = _text(1, VERSION) + b"".join(_sized(2, _attribute(name, value)) for name, value in (metadata or {}).items())
+    return b"".join(_varint(len(one)) + one for one in (head, *map(_node, nodes)))
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _key(number: int, kind: int) -> bytes:
+    return _varint(number << 3 | kind)
+
+
+def _sized(number: int, content: bytes) -> bytes:
+    return _key(number, _BYTES) + _varint(len(content)) + content
+
+
+def _text(number: int, text: str) -> bytes:
+    return _sized(number, text.encode())
+
+
+def _attribute(name: str, value: Value) -> bytes:
+    match value:
+        case bool():
+            return _text(1, name) + _key(_BOOL, _VARINT) + _varint(int(value))
+        case int():
+            kind = _INT32 if name in _INT32_NAMES else _INT64
+            return _text(1, name) + _key(kind, _VARINT) + _varint(value)
+        case float():
+            return _text(1, name) + _key(_DOUBLE, _FIXED64) + struct.pack("<d", value)
+        case str():
+            return _text(1, name) + _text(_STRING, value)
+
+
+def _node(node: ChakraNode) -> bytes:
+    numbers = ((1, node.id), (3, NODE_TYPES.index(node.type)), (6, node.start_us), (7, node.duration_us))
+    lists = ((4, node.ctrl_deps), (5, node.data_deps))
+    return b"".join(
+        (
+            *(_key(number, _VARINT) + _varint(value) for number, value in numbers if value),
+            _text(2, node.name),
+            *(_sized(number, b"".join(map(_varint, ids))) for number, ids in lists if ids),
+            *((_sized(8, _text(1, node.inputs)),) if node.inputs else ()),
+            *(_sized(10, _attribute(name, value)) for name, value in node.attributes.items()),
+        )
+    )
+
+
+class Decoded(NamedTuple):
+    metadata: dict[str, Value]
+    nodes: Iterator[ChakraNode]  # one at a time; ColltoolError as for the file
+
+
+def decoded(stream: BinaryIO, where: str) -> Decoded:
+    """A file of one rank. ColltoolError where it is no such file, is cut off, or exceeds a limit."""
+    message = _message(stream, where, "its metadata")
+    if message is None:
+        raise ColltoolError("is empty, not a Chakra trace", where=where, fix=_FIX)
+    try:
+        metadata = _attributes(value for number, value in _fields(message) if number == 2)
+    except (Malformed, UnicodeDecodeError) as error:
+        raise ColltoolError(f"is not a Chakra trace: its metadata: {error}", where=where, fix=_FIX) from error
+    return Decoded(metadata, _decoded_nodes(stream, where))
+
+
+def _decoded_nodes(stream: BinaryIO, where: str) -> Iterator[ChakraNode]:
+    number = 0
+    while (message := _message(stream, where, f"node {number + 1}")) is not None:
+        number += 1
+        if number > MOST_NODES:
+            raise ColltoolError(f"has more than {MOST_NODES:,} nodes", where=where, fix="trace fewer steps")
+        try:
+            yield _read_node(message)
+        except (Malformed, UnicodeDecodeError) as error:
+            raise ColltoolError(f"node {number} is not one of Chakra's: {error}", where=where, fix=_FIX) from error
+
+
+_FIX = "give a .et file of Chakra's converter, as it is or gzipped, or what chakra_jsonizer made of it"
+
+
+def _message(stream: BinaryIO, where: str, what: str) -> bytes | None:
+    """The next message; None at the end."""
+    size = shift = 0
+    while True:
+        byte = stream.read(1)
+        if not byte:
+            if shift:
+                raise ColltoolError(f"ends within {what}", where=where, fix="write the trace again: this file is cut off")
+            return None
+        size |= (byte[0] & 0x7F) << shift
+        shift += 7
+        if byte[0] < 0x80:
+            break
+        if shift > 28:
+            raise ColltoolError("is not a Chakra trace", where=where, fix=_FIX)
+    if size > MOST_MESSAGE:
+        raise ColltoolError(f"{what} has {size:,} bytes, more than {MOST_MESSAGE:,}", where=where, fix=_FIX)
+    content = stream.read(size)
+    if len(content) < size:
+        raise ColltoolError(f"ends within {what}", where=where, fix="write the trace again: this file is cut off")
+    return content
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """A varint and where it ends."""
+    value = 0
+    for length in range(10):
+        if at + length >= len(data):
+            raise Malformed("a number is cut off")
+        byte = data[at + length]
+        value |= (byte & 0x7F) << 7 * length
+        if byte < 0x80:
+            return value & (2**64 - 1), at + length + 1
+    raise Malformed("a number has more than 64 bits")
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Numbers and values of a message's fields: whole numbers, or bytes of fixed and sized ones."""
+    at = 0
+    while at < len(data):
+        key, at = _number(data, at)
+        kind = key & 7
+        if kind == _VARINT:
+            value, at = _number(data, at)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            size, at = _number(data, at)
+        elif kind in (_FIXED64, _FIXED32):
+            size = 8 if kind == _FIXED64 else 4
+        else:
+            raise Malformed(f"a field of kind {kind}")
+        if at + size > len(data):
+            raise Malformed("a field is cut off")
+        yield key >> 3, data[at : at + size]
+        at += size
+
+
+def _read_node(data: bytes) -> ChakraNode:
+    numbers, name, inputs, attributes = dict[int, int](), "", "", list[int | bytes]()
+    deps: dict[int, list[int]] = {4: [], 5: []}
+    for number, value in _fields(data):
+        if number in deps:
+            deps[number] += [value] if isinstance(value, int) else _packed(value)
+            if len(deps[number]) > MOST_DEPENDENCIES:
+                raise Malformed(f"it has more than {MOST_DEPENDENCIES:,} dependencies")
+        elif isinstance(value, int):
+            numbers[number] = value
+        elif number == 2:
+            name = value.decode()
+        elif number == 8:
+            inputs = next((one.decode() for field, one in _fields(value) if field == 1 and isinstance(one, bytes)), "")
+        elif number == 10:
+            attributes.append(value)
+    kind = numbers.get(3, 0)
+    if kind >= len(NODE_TYPES):
+        raise Malformed(f"there is no node type {shown(kind)}")
+    return ChakraNode(
+        id=numbers.get(1, 0),
+        name=name,
+        type=NODE_TYPES[kind],
+        ctrl_deps=tuple(deps[4]),
+        data_deps=tuple(deps[5]),
+        start_us=numbers.get(6, 0),
+        duration_us=numbers.get(7, 0),
+        attributes=_attributes(attributes),
+        inputs=inputs,
+    )
+
+
+def _attributes(fields: Iterable[int | bytes]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for field in fields:
+        if not isinstance(field, bytes):
+            raise Malformed("an attribute that is a number")
+        name, value = _read_attribute(field)
+        if value is not None:
+            found[name] = value
+        if len(found) > MOST_ATTRIBUTES:
+            raise Malformed(f"it has more than {MOST_ATTRIBUTES} attributes")
+    return found
+
+
+def _packed(data: bytes) -> list[int]:
+    found, at = list[int](), 0
+    while at < len(data) and len(found) <= MOST_DEPENDENCIES:
+        value, at = _number(data, at)
+        found.append(value)
+    return found
+
+
+def _read_attribute(data: bytes) -> tuple[str, Value | None]:
+    """Its name and its value; None for lists and bytes, which nothing here reads."""
+    name: str = ""
+    value: Value | None = None
+    for number, raw in _fields(data):
+        if isinstance(raw, int):
+            if number == _BOOL:
+                value = bool(raw)
+            elif number in _SINT:
+                value = raw >> 1 ^ -(raw & 1)
+            else:
+                value = raw - 2**64 if number in (_INT32, _INT64) and raw >= 2**63 else raw
+        elif number == 1:
+            name = raw.decode()
+        elif number == _STRING:
+            value = raw.decode()
+        elif number in (_DOUBLE, _FLOAT):
+            (value,) = struct.unpack("<d" if len(raw) == 8 else "<f", raw)
+    return name, value

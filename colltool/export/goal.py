@@ -1,0 +1,98 @@
+"""A schedule as GOAL, the input of LogGOPSim: for each rank its sends and receives, and which of them wait for which.
+
+Grammar: txt2bin.re of LogGOPSim (Hoefler, Schneider, Lumsdaine 2010). Times there are whole numbers of any unit: the unit is the
+power of ten seconds in which L just fits 31 bits, so that G, one over the bandwidth, keeps its digits.
+"""
+
+from collections.abc import Iterator
+from math import ceil, log10
+from textwrap import wrap
+from typing import NamedTuple
+
+from colltool.base.formatting import format_bytes, format_time
+from colltool.verification.schedule import Scheduled, Sent
+
+MOST_LISTED = 2  # operations that all of the next step name; more are joined by a calc of no length
+_MOST_INT = 2**31 - 1
+_WIDTH = 120
+
+
+class LogGP(NamedTuple):
+    """What LogGOPSim is told of the network: L and G in units of ``unit_s``; o, g and O are 0, α is all in L."""
+
+    L: int
+    G: int
+    unit_s: float
+
+    @property
+    def options(self) -> str:
+        return f"-L {self.L} -o 0 -g 0 -G {self.G} -O 0 -S {_MOST_INT}"
+
+
+def log_gp(run: Scheduled) -> LogGP:
+    """α as L and 1/bandwidth as G, of the slowest part of a schedule: LogGOPSim has one of each for all pairs."""
+    costs = [part.cost for part in run.costed.parts]
+    alpha_s, rate = max(one.alpha_s for one in costs), min(one.effective_Bps for one in costs)
+    unit_s = 10.0 ** ceil(log10(max(alpha_s, 1 / rate) / _MOST_INT))
+    return LogGP(round(alpha_s / unit_s), max(1, round(1 / rate / unit_s)), unit_s)
+
+
+def goal(run: Scheduled, size: float) -> str:
+    """The schedule for ``size`` bytes of M as GOAL; it is consumed.
+
+    A rank starts a step when its own part of the step before is done. ColltoolError as :meth:`Scheduled.steps`.
+    """
+    ranks = [_RankLabels() for _ in range(run.program.ranks)]
+    for number, step in enumerate(run.steps(size)):
+        _write(ranks, step, number)
+    body = ("\n".join([f"rank {k} {{", *rank.lines, "}\n"]) for k, rank in enumerate(ranks))
+    notes = [f"// {line}" for note in about(run, size) for line in wrap(note, _WIDTH)]
+    return "\n".join([*notes, f"num_ranks {len(ranks)}", "", *body])
+
+
+def about(run: Scheduled, size: float) -> Iterator[str]:
+    """How to run the file, and what LogGOPSim makes of it."""
+    net, placed = log_gp(run), run.placed
+    what = f"{run.costed.primitive.spoken} of {format_bytes(size)}, {run.costed.title}, {placed.placement.spoken}"
+    yield f"colltool export goal: {what} of {placed.fabric.name}"
+    yield f"txt2bin -i FILE.goal -o FILE.bin && LogGOPSim -f FILE.bin {net.options}"
+    yield f"its times are in units of {net.unit_s:.0e} s; colltool's price is {format_time(run.wire_s(size))}, without launch"
+    if any(span.tier.protocols for span in placed.spans):
+        yield "L and G are the tiers' own, of none of their protocols"
+    if len({(part.cost.alpha_s, part.cost.effective_Bps) for part in run.costed.parts}) > 1:
+        yield "L and G are those of the slowest tier: LogGOPSim has one of each for all pairs, so it takes longer than the price"
+    if run.program.streamed:
+        yield "segments overlap: a rank of LogGOPSim does not send while it receives, as the price lets it: up to twice the time"
+
+
+class _RankLabels:
+    """The lines of one rank, and what its next operations wait for."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.before: list[str] = []
+        self.operations = 0
+
+    def add(self, operation: str, waits: list[str]) -> str:
+        self.operations += 1
+        label = f"l{self.operations}"
+        self.lines += [f"{label}: {operation}", *(f"{label} requires {one}" for one in waits)]
+        return label
+
+    def wait(self) -> list[str]:
+        """The operations of the step before, joined in one where there are many."""
+        if len(self.before) > MOST_LISTED:
+            self.before = [self.add("calc 0", self.before)]
+        return self.before
+
+
+def _write(ranks: list[_RankLabels], step: list[Sent], number: int) -> None:
+    """One step: every rank in it sends and receives at the same time; a tag is a step."""
+    waits = {rank: ranks[rank].wait() for one in step for rank in (one.src, one.dst)}
+    done: dict[int, list[str]] = {rank: [] for rank in waits}
+    for one in step:
+        done[one.src].append(ranks[one.src].add(f"send {one.bytes}b to {one.dst} tag {number}", waits[one.src]))
+    for one in step:
+        done[one.dst].append(ranks[one.dst].add(f"recv {one.bytes}b from {one.src} tag {number}", waits[one.dst]))
+    for rank, labels in done.items():
+        ranks[rank].before = labels

@@ -1,0 +1,1 @@
+"""A fabric file from what other programs say of a machine."""

@@ -1,0 +1,184 @@
+"""The price of an algorithm of one's own: its messages, step by step, on the ports, links and uplinks of a group.
+
+Latency is the longest chain of messages, each rank waiting for what it is sent in a step before it goes on to the next; a step
+takes the bytes of its busiest port, link or uplink. α, bandwidth and η are those that shipped algorithms are priced with; what a
+library adds to its own (start-up, shares of bandwidth that it reaches) is measured there and known of no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from colltool.algorithms.registry import Choice
+from colltool.base.errors import ColltoolError, given
+from colltool.base.primitives import Links
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.cost_model import CostModel, CostTerm
+from colltool.estimate.cut_bound import cut_bound_of
+from colltool.estimate.groups import PlacedGroup, Span, place
+from colltool.estimate.link_cost import LinkCost
+from colltool.estimate.phase_costs import own_part
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.protocols import under_protocols
+from colltool.estimate.wired import links_on
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.schedules.executor import Network, joined
+from colltool.schedules.links import Floats, Indices, LinkModel, tier_of
+from colltool.schedules.own import OwnSchedule
+from colltool.schedules.program import Step
+
+_UNMEASURED = "unmeasured: executed on the fabric's links; of a library's start-up and losses nothing is in it"
+
+
+def own_costs(schedules: Sequence[OwnSchedule], fabric: Fabric, group: AnyGroup, readings: Readings) -> list[CostModel]:
+    """Each schedule under each protocol of a group; ColltoolError where it is for another number of ranks."""
+    placed = place(fabric.on_datasheet() if readings.numbers == "datasheet" else fabric, group)
+    for name, usual in (("placement", "packed"), ("ports", "all")):
+        if (value := getattr(readings, name)) != usual:
+            what = f"a schedule of your own is executed {usual}, not {value}"
+            raise ColltoolError(what, argument=name, fix=f"leave it out, or {given('algorithm_files')}")
+    for one in schedules:
+        check_ranks(one, placed)
+    return [own_cost(one, under, readings) for one in schedules for under in under_protocols(placed, one.primitive)]
+
+
+def check_ranks(schedule: OwnSchedule, placed: PlacedGroup) -> None:
+    if schedule.ranks != placed.ranks:
+        what = f"{schedule.name} is for {schedule.ranks} ranks, and the group has {placed.ranks}"
+        raise ColltoolError(what, where=schedule.file, fix=f"take {given('ranks', schedule.ranks)}")
+
+
+def with_own_names(schedules: Sequence[OwnSchedule], taken: Collection[str]) -> list[OwnSchedule]:
+    """Schedules whose names are neither of shipped algorithms nor of each other: ``ring`` becomes ``ring@my.xml``."""
+    found: list[OwnSchedule] = []
+    used = set(taken)
+    for one in schedules:
+        called = f"{one.name}@{Path(one.file).name or 'own'}"
+        names = (one.name, called, *(f"{called}-{number}" for number in range(2, len(schedules) + 2)))
+        name = next(name for name in names if name not in used)
+        used.add(name)
+        found.append(one._replace(name=name))
+    return found
+
+
+class OwnLinks(Network):
+    """The longest chain of α, message after message through the ranks, and the bytes of every step, tier by tier.
+
+    A rank goes on to its next step when all that it is sent in this one has arrived; one that only sends, when that has arrived.
+    """
+
+    def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
+        super().__init__(*(_links(span, placed, readings) for span in placed.spans))
+        post = [(span.tier.post or 0.0) * (1.0 if readings.ideal else span.tier.eta.alpha) for span in placed.spans]
+        self.post_s, tiers = np.array(post), len(placed.spans)
+        self.ready_s = np.zeros(placed.ranks)
+        self.hops_there, self.alpha_there_s = np.zeros((2, placed.ranks, tiers))  # of the chain up to each rank
+        self.per_byte_s = np.zeros(tiers)
+
+    def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
+        src, dst, chunk = joined(batch)
+        on, size = tier_of(self.tiers, src, dst), chunk_bytes[chunk]
+        alpha_s, hops = np.zeros(len(src)), np.zeros(len(src))
+        busiest = (0.0, 0)
+        for number, tier in enumerate(self.tiers):
+            if (here := on == number).any():
+                alpha_s[here], hops[here] = tier.latency(src[here], dst[here])[0], tier.hops(src[here], dst[here])
+                loads = zip(tier.classes, tier.loads(src[here], dst[here], size[here]), strict=True)
+                busiest = max(busiest, (max(float(load.max(initial=0.0)) / one.capacity_Bps for one, load in loads), number))
+        self.per_byte_s[busiest[1]] += busiest[0]
+        self._wait(src, dst, on, alpha_s + self._posting(src, dst, on), hops)
+
+    def _wait(self, src: Indices, dst: Indices, on: Indices, alpha_s: Floats, hops: Floats) -> None:
+        """The ranks wait for the last of what they are sent, or of what they send."""
+        only = ~np.isin(src, dst)
+        src, dst = np.concatenate([src, src[only]]), np.concatenate([dst, src[only]])
+        on, alpha_s, hops = (np.concatenate([each, each[only]]) for each in (on, alpha_s, hops))
+        arrives = self.ready_s[src] + alpha_s
+        order = np.argsort(arrives, kind="stable")
+        last = np.full(len(self.ready_s), -1)
+        last[dst[order]] = order  # of several the latest stays
+        late = np.flatnonzero(last >= 0)
+        late = late[arrives[last[late]] > self.ready_s[late]]
+        by = last[late]
+        chain = [table[src[by]] for table in (self.hops_there, self.alpha_there_s)]
+        for table, before, own in zip((self.hops_there, self.alpha_there_s), chain, (hops, alpha_s), strict=True):
+            before[np.arange(len(by)), on[by]] += own[by]
+            table[late] = before
+        self.ready_s[late] = arrives[by]
+
+    def _posting(self, src: Indices, dst: Indices, on: Indices) -> Floats:
+        """What the sender takes to post to its further peers of the step, for each message; shape (m,)."""
+        if not self.post_s.any():
+            return np.zeros(len(src))
+        ranks = len(self.ready_s)
+        pairs, first = np.unique(src.astype(np.int64) * ranks + dst, return_index=True)
+        posts = self.post_s[on[first]]
+        posted: Floats = (np.bincount(pairs // ranks, posts, ranks) - posts.max())[src]
+        return np.maximum(posted, 0.0)
+
+    def chain(self) -> tuple[Floats, Floats]:
+        """Hops and seconds of the longest chain on each tier; shape (tiers,) each."""
+        end = int(self.ready_s.argmax())
+        return self.hops_there[end], self.alpha_there_s[end]
+
+
+def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> CostModel:
+    """A schedule on a group as it is, under one protocol or none."""
+    links, sizes = OwnLinks(under, readings), np.full(_chunks(schedule), 1 / schedule.chunks)
+    for batch in schedule.batches:
+        links.carry(batch, sizes)
+    numbers = zip(under.spans, *(each.tolist() for each in (*links.chain(), links.per_byte_s)), strict=True)
+    costs = [_link_cost(*one, ideal=readings.ideal) for one in numbers]
+    parts = tuple(
+        CostTerm(schedule.primitive, schedule.name, schedule.ranks, 1.0, cost, route=Links())
+        for cost in costs
+        if cost.n_alpha or cost.n_beta
+    )
+    return CostModel(
+        schedule.primitive,
+        schedule.ranks,
+        parts + own_part(under, schedule.primitive, schedule.name),
+        readings,
+        choice=Choice(schedule.name),
+        overhead_s=under.overhead_s,
+        composed=len(under.spans) > 1,
+        status="own",
+        notes=(_UNMEASURED, f"{schedule.form}, proved in {len(schedule.batches)} steps of {schedule.messages} messages"),
+        protocol=under.protocol,
+        cut_bound=cut_bound_of(under, schedule.primitive, readings),
+    )
+
+
+def _links(span: Span, placed: PlacedGroup, readings: Readings) -> LinkModel:
+    """A tier's links with η; uplinks without, as their oversubscription counts already."""
+    eta_alpha, eta_beta = (1.0, 1.0) if readings.ideal else (span.tier.eta.alpha, span.tier.eta.beta)
+    made = links_on(span.seat, placed.ranks, eta_alpha=eta_alpha, eta_beta=eta_beta, last=span is placed.spans[-1])
+    if capabilities_of(span.tier).joined_by == "switches":
+        made.classes = [one if one.endpoint else one._replace(capacity_Bps=one.capacity_Bps / eta_beta) for one in made.classes]
+    return made
+
+
+def _chunks(schedule: OwnSchedule) -> int:
+    return 1 + max(int(one.chunk.max()) for batch in schedule.batches for one in batch)
+
+
+def _link_cost(span: Span, n_alpha: float, alpha_s: float, per_byte_s: float, *, ideal: bool) -> LinkCost:
+    """α is the mean over the chain; n_β counts an uplink's bytes as those of a port that takes as long."""
+    tier, kind = span.tier, capabilities_of(span.tier)
+    rate, eta_alpha, eta_beta = tier.bandwidth * tier.ports, 1.0, 1.0
+    if not ideal:
+        eta_alpha, eta_beta = tier.eta.alpha, tier.eta.beta
+    return LinkCost(
+        tier=tier.name,
+        level=kind.classes[-1].name if len(kind.classes) == 1 else tier.name,
+        n_alpha=n_alpha,
+        n_beta=per_byte_s * rate * eta_beta,
+        alpha_s=alpha_s / n_alpha if n_alpha else kind.classes[0].alpha_s * eta_alpha,
+        eta_alpha=eta_alpha,
+        bandwidth_Bps=rate,
+        eta_beta=eta_beta,
+    )

@@ -1,0 +1,66 @@
+"""Trees over all links of a graph: cuts by brute force, no link over its capacity, every rank reached."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import chain, combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colltool.algorithms.forest import forest_of, max_flow
+from colltool.algorithms.wires import Edge, GraphWires
+
+Links = dict[tuple[int, int], int]
+
+
+def wires_of(links: Links, ranks: int) -> GraphWires:
+    edges = (Edge(*ends, count * 25e9, 1e-6) for (a, b), count in links.items() for ends in ((a, b), (b, a)))
+    return GraphWires(ranks, ranks, tuple(edges))
+
+
+def least_cut(links: Links, ranks: int, roots: tuple[int, ...]) -> Fraction:
+    """Of every set of ranks: links out of it for each root in it."""
+    sets = chain.from_iterable(combinations(range(ranks), size) for size in range(1, ranks))
+    return min(
+        Fraction(sum(count for ends, count in links.items() if len(set(ends) & set(some)) == 1), len(set(some) & set(roots)))
+        for some in sets
+        if set(some) & set(roots)
+    )
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> tuple[Links, int]:
+    """Connected, with up to four links between two ranks."""
+    ranks = draw(st.integers(2, 7))
+    links = {(draw(st.integers(0, rank - 1)), rank): draw(st.integers(1, 4)) for rank in range(1, ranks)}
+    for ends in draw(st.lists(st.sampled_from(list(combinations(range(ranks), 2))), max_size=10)):
+        links.setdefault(ends, draw(st.integers(1, 4)))
+    return links, ranks
+
+
+@given(networks(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_forest_is_as_fast_as_the_least_cut_and_fits(network: tuple[Links, int], broadcast: bool) -> None:
+    links, ranks = network
+    roots = (0,) if broadcast else tuple(range(ranks))
+    found = forest_of(wires_of(links, ranks), roots)
+    assert found.rate == pytest.approx(float(least_cut(links, ranks, roots)) * 25e9)
+    carried: dict[tuple[int, int], float] = {}
+    for tree in found.trees:
+        assert set(tree.depths) == set(range(ranks))
+        assert len(tree.links) == ranks - 1
+        for ends in tree.links:
+            carried[ends] = carried.get(ends, 0.0) + float(tree.share) * found.rate
+    for (a, b), rate in carried.items():
+        assert rate <= links[min(a, b), max(a, b)] * 25e9 * (1 + 1e-9)
+    for root in roots:
+        assert sum(tree.share for tree in found.trees if tree.root == root) == 1
+
+
+def test_most_flow_of_a_textbook_network() -> None:
+    """Cormen, Leiserson, Rivest and Stein, Introduction to Algorithms, figure 26.1: 23."""
+    network = {0: {1: 16, 2: 13}, 1: {3: 12}, 2: {1: 4, 4: 14}, 3: {2: 9, 5: 20}, 4: {3: 7, 5: 4}}
+    moved, side = max_flow(network, 0, 5)
+    assert (moved, side) == (23, {0, 1, 2, 4})

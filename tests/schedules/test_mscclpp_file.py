@@ -1,0 +1,102 @@
+"""MSCCL++'s plans: published ones are read and proved; unknown operations, deadlocks and hostile files refused by name."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from mscclpp_plans import multi_node_transfer, reduce, reduce_pack
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AG, AR, Primitive
+from colltool.schedules.own import OwnSchedule
+from colltool.schedules.own_file import load_algorithm
+
+
+def read(tmp_path: Path, text: str) -> OwnSchedule:
+    path = tmp_path / "plan.json"
+    path.write_text(text, encoding="utf-8")
+    return load_algorithm(path)
+
+
+def test_they_are_the_published_files() -> None:
+    assert [len(text) for text in (reduce(), reduce_pack(), multi_node_transfer())] == [8631, 6500, 7827]
+
+
+@pytest.mark.parametrize(
+    ("text", "primitive", "rounds", "sent"),
+    [
+        (reduce(), AR, 3, {(1, 0): 4, (0, 1): 4}),  # each reads two chunks and writes two; rank 0 one after the other
+        (reduce_pack(), AR, 2, {(0, 1): 2, (1, 0): 2}),
+        (multi_node_transfer(), AG, 1, {(0, 1): 2, (1, 0): 2}),
+    ],
+)
+def test_published_plans_are_proved(
+    tmp_path: Path, text: str, primitive: Primitive, rounds: int, sent: dict[tuple[int, int], int]
+) -> None:
+    found = read(tmp_path, text)
+    assert (found.primitive, found.ranks, found.form) == (primitive, 2, "MSCCL++ plan")
+    counts: dict[tuple[int, int], int] = {}
+    for batch in found.batches:
+        for one in batch:
+            for pair in zip(one.src.tolist(), one.dst.tolist(), strict=True):
+                counts[pair] = counts.get(pair, 0) + 1
+    assert (len(found.batches), counts) == (rounds, sent)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ('"rres"', '"glres"', "gpus.0.threadblocks.0.ops.6: the operation 'glres' is not followed"),
+        ('"rres"', '"copy"', "gpus.0.threadblocks.0.ops.6 (copy): copies one place, and names 2"),
+        ('"collective": "allreduce"', '"collective": "sendrecv"', "a schedule of p2p is not read"),
+        ('"collective": "allreduce"', '"collective": "nonsense"', "'nonsense' promises nothing"),
+        ('"name": "signal"', '"name": "nop"', "waits for ever: nobody signals or sends what it needs"),
+        ('"index": 2', '"index": 99', "place 99 of buffer i is outside: it has 4 chunks"),
+        ('"index": 2', '"index": -1', "index is a whole number from 0 to 65536, got -1"),
+        ('"buffer_id": 0', '"buffer_id": 7', "there is no remote buffer 7: it has 2"),
+        ('"type": "s"', '"type": "q"', "a buffer is i, o or s, got 'q'"),
+        ('"id": 0', '"id": 5', "expected id 0"),
+        ('"connected_to": [\n            1', '"connected_to": [\n            9', "a channel is connected to 9, which is no GPU"),
+        ('"name": "copy"', '"name": 3', "name is a text, got 3"),
+    ],
+)
+def test_a_wrong_plan_is_refused_at_the_operation(tmp_path: Path, old: str, new: str, what: str) -> None:
+    text = reduce()
+    assert old in text
+    with pytest.raises(ColltoolError) as error:
+        read(tmp_path, text.replace(old, new, 1))
+    assert what in str(error.value)
+    assert "plan.json" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"gpus": ' + "[" * 100_000, "nested too deep"),
+        ('{"gpus": [', "not valid JSON"),
+        ('{"gpus": 3, "collective": "allreduce"}', "gpus is a list"),
+        ('{"gpus": [3, 4], "collective": "allreduce"}', "expected a mapping, got 3"),
+        ('{"gpus": [], "collective": "allreduce"}', "2 to 4096 ranks are followed"),
+    ],
+)
+def test_a_hostile_plan_is_refused_at_once(tmp_path: Path, text: str, what: str) -> None:
+    start = time.process_time()
+    with pytest.raises(ColltoolError, match=what):
+        read(tmp_path, text)
+    assert time.process_time() - start < 1
+
+
+def test_threadblocks_meet_at_a_barrier(tmp_path: Path) -> None:
+    """One that the other never comes to is a deadlock."""
+    data = json.loads(multi_node_transfer())
+    ops = data["gpus"][1]["threadblocks"]
+    barrier = {"name": "barrier", "barrier_id": 0, "num_threadblocks": 2}
+    for one in ops:
+        one["ops"].append(barrier)
+    assert read(tmp_path, json.dumps(data)).ranks == 2
+    ops[1]["ops"].append(barrier)
+    with pytest.raises(ColltoolError, match="waits for ever"):
+        read(tmp_path, json.dumps(data))
