@@ -297,7 +297,12 @@ def explain(
 
 
 def ladder(definition: LadderDefinition | AnyPath = "n512", *, readings: Readings | None = None, **parts: Any) -> Ladder:
-    """Price a ladder: a definition, a path, or the name of a shipped one. A rung that cannot be priced is an error."""
+    """Price a ladder, ideal beside realistic. A rung that cannot be priced is an error.
+
+    Args:
+        definition: a path, or the name of a shipped ladder.
+        readings, **parts: of the model, and single ones by name in place of those.
+    """
     from colltool.estimate.price import climb
     from colltool.fabric.ladder import LadderDefinition, load_ladder
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from colltool.base.errors import ColltoolError, either, printable
+from colltool.base.reach import confine, is_confined
 
 MIB = 2**20
 
@@ -147,10 +148,13 @@ def _refusing(bound: Bound, where: str, bad_name: type[ValueError] | tuple[()] =
 
 
 def _checked(path: AnyPath, bound: Bound, where: str) -> os.stat_result:
+    confine(path, where)
     status = os.stat(path)
     mode = status.st_mode
     if stat.S_ISDIR(mode):
         raise ColltoolError(f"is a directory, expected {bound.noun}", where=where, fix="give a file in it")
+    if stat.S_ISFIFO(mode) and is_confined():
+        raise ColltoolError("is a pipe, and nobody may write to it", where=where, fix="give a regular file")
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         what = "a socket" if stat.S_ISSOCK(mode) else "a device"
         raise ColltoolError(f"is {what}, expected {bound.noun}", where=where, fix="give a regular file or a pipe")

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def _interrupted(number: int, _: object) -> None:
-    """End at once, in whatever line: nothing half written stays, and nobody is shown where it was."""
+    """Leave from whatever line it is: nothing half written stays, and nobody is shown where it was."""
     files = sys.modules.get("colltool.base.files")
     if files is not None and hasattr(files, "abandon"):
         files.abandon()
-    os._exit(128 + number)
+    raise SystemExit(128 + number)
 
 
 def _catch_interrupts() -> None:
@@ -71,6 +71,8 @@ COMMANDS = {
     "fabric": ("files", "shipped fabrics; start, show, draw, check, size your own"),
     "job": ("files", "shipped jobs; show, check and describe job files"),
     "library": ("libraries", "engines' kernels; list, show, check, start your own"),
+    "schema": ("files", "The JSON Schema of an output, or of a kind of files."),
+    "mcp": ("mcp", "A server that answers the tools of an assistant (MCP)."),
     "guide": ("files", "The manual: the model, your own fabric, logs, exports, CI."),
 }
 """Each with the module that it stands in, and its line of help."""
@@ -79,16 +81,18 @@ _OF_STDOUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours, 130 interrupted.
+    """Run the command line and raise SystemExit: 0 done, 1 a check failed, 2 unusable input, 70 a bug of ours, 130 interrupted.
 
-    Where the process belongs to somebody else by SystemExit; as the program itself it ends the process at once.
+    Only where the process is our own does it take over signals and the garbage collector.
     """
     if not _owns_process():
         raise SystemExit(run())
     _catch_interrupts()
     gc.disable()  # a short-lived process: collecting while modules load costs a tenth of it
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # so does looking for plugins of pydantic
-    _leave(run())
+    code = _flushed(run())
+    gc.freeze()  # the interpreter collects twice as it ends, and the process goes with all its memory anyway
+    raise SystemExit(code)
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -103,6 +107,8 @@ def run(args: Sequence[str] | None = None) -> int:
         done = app(words, prog_name="colltool", standalone_mode=False)
         return done if isinstance(done, int) else EXIT_DONE
     except SystemExit as left:
+        if isinstance(left.code, int) and left.code > 128:  # a signal
+            return left.code
         return EXIT_DONE if left.code in (None, 0, 1) else EXIT_UNUSABLE  # 1: typer's answer to a pipe that was closed
     except BrokenPipeError:
         return EXIT_DONE
@@ -149,17 +155,16 @@ def _bug(error: Exception) -> int:
     return EXIT_BUG
 
 
-def _leave(code: int) -> None:
-    """Exit at once: tearing down all modules one by one costs as much as a price."""
+def _flushed(code: int) -> int:
+    """Flush here, where a full disk can be told, and what fails not once more as the interpreter ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            if stream is not None:  # the caller may have closed it
+            if stream is not None and not stream.closed:  # the caller may have closed it
                 stream.flush()
-        except BrokenPipeError:
-            continue
-        except (OSError, ValueError) as error:
-            if stream is sys.stdout and code == EXIT_DONE and isinstance(error, OSError):
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if stream is sys.stdout and code == EXIT_DONE and not isinstance(error, BrokenPipeError):
                 from colltool.cli.output import unwritable
 
                 code = _refused(unwritable(error))
-    os._exit(code)
+    return code

@@ -316,6 +316,30 @@ def job_schema(output: o.Output = None) -> None:
 
 
 @command()
+def schema(
+    name: Annotated[str | None, o.option("document")] = None,
+    output: o.Output = None,
+) -> None:
+    """The JSON Schema of what a command prints with --format json, or of a kind of files; without NAME the list of them.
+
+    Examples:
+      colltool schema
+      colltool schema price
+      colltool schema fabric -o fabric.schema.json
+    """
+    from colltool.render.dispatch import to_json
+    from colltool.render.schemas import FILE_KINDS, asked_by, documents, schema_of
+
+    if name is not None:
+        write(to_json(schema_of(name.removeprefix("colltool.").removesuffix("/1").replace(" ", "-"))), output)
+        return
+    wide = max(map(len, documents()))
+    printed = [f"  {one:<{wide}}  colltool {asked_by(one)}" for one in documents()]
+    read = [f"  {one:<{wide}}  files of this kind" for one in FILE_KINDS]
+    write("\n".join(["printed with --format json:", *printed, "", "read:", *read, ""]), output)
+
+
+@command()
 def guide(
     topic: Annotated[str | None, o.option("topic", words=TOPICS)] = None,
     no_pager: Annotated[bool, o.option("no_pager")] = False,

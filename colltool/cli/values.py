@@ -169,6 +169,13 @@ def words(known: Iterable[str]) -> Callable[[str], list[str]]:
     return complete
 
 
+def complete_document(incomplete: str) -> list[str]:
+    """Names of JSON documents, and kinds of files."""
+    from colltool.render.schemas import FILE_KINDS, documents
+
+    return words([*documents(), *FILE_KINDS])(incomplete)
+
+
 def complete_fabric(incomplete: str) -> list[str]:
     """Names of shipped fabrics."""
     from colltool.fabric.load import shipped_fabrics

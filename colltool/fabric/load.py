@@ -9,6 +9,7 @@ from typing import Any
 
 from colltool.base.errors import ColltoolError, given, nearest, printable, shown
 from colltool.base.files import read_text
+from colltool.base.reach import confine, within_reach
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
 from colltool.definitions.source import KeyPath, Position, Source, scan
 from colltool.fabric.library import Prices
@@ -44,6 +45,8 @@ def find_file(path_or_name: str | os.PathLike[str], noun: str, folder: Path, lis
     shipped, stem = sorted(file.stem for file in folder.glob(f"*{SUFFIX}")), typed.removesuffix(SUFFIX)
     if stem in shipped:
         return str(folder / f"{stem}{SUFFIX}"), f"{stem}{SUFFIX}"
+    if os.path.dirname(typed) or os.path.splitext(typed)[1]:
+        confine(typed, printable(typed))
     if exists(typed):
         raise ColltoolError(f"is a directory, expected a {noun} file", where=printable(typed), fix="give a file in it")
     if (merged := stem.removesuffix("-measured")) != stem and merged in shipped:
@@ -55,9 +58,9 @@ def find_file(path_or_name: str | os.PathLike[str], noun: str, folder: Path, lis
 
 
 def exists(typed: str) -> bool:
-    """Whether a file, pipe or folder has this name."""
+    """Whether a file, pipe or folder has this name, and is within reach."""
     try:
-        return os.path.exists(typed)
+        return os.path.exists(typed) and within_reach(typed)
     except ValueError:  # a NUL, or a lone surrogate
         return False
 

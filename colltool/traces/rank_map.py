@@ -19,6 +19,7 @@ from colltool.base.formatting import counted
 from colltool.base.primitives import P2P
 from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.estimate.assumptions import Readings
+from colltool.fabric.load import exists
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.traces.metadata import CallMetadata
@@ -92,7 +93,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
     try:
         text = read_text(placed, "definition")
     except ColltoolError as error:
-        if os.path.exists(name):
+        if exists(name):
             raise
         fix = f"{BLOCK}, {CYCLIC}, or {either(shell='a file', python='a file or a list')} of ranks or hosts"
         raise ColltoolError(f"{shown(name)} is neither a rank map nor a file", argument="placed", fix=fix) from error

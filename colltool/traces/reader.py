@@ -23,6 +23,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
+from colltool.base.reach import within_reach
 from colltool.traces.chakra import ChakraTrace, is_chakra, read_chakra
 from colltool.traces.metadata import COMMS, LABELS, Labels, is_collective
 
@@ -133,7 +134,7 @@ def is_trace(path: AnyPath) -> bool:
     """Whether a file's first 64 KiB look like a PyTorch profiler trace, plain or gzipped; False for pipes and unreadable
     files."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        if not (within_reach(path) and stat.S_ISREG(os.stat(path).st_mode)):
             return False
         with open(path, "rb") as stream:
             head = stream.read(_HEAD)

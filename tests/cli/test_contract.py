@@ -10,12 +10,15 @@ import re
 import stat
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 import colltool
+from colltool.render.schemas import document_schema
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
@@ -90,7 +93,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128"),
     "plan search": ("plan", "mixtral-8x7b", "-f", "dgx-h100", "-n", "128", "--search", "--keep", "pp=4", "--keep", "tp=1"),
 }
-WITHOUT_FORMATS = {"export", "guide"}  # files of other programs: tests/export; Markdown: test_guide.py
+WITHOUT_FORMATS = {"schema", 
+    "export",
+    "guide",
+    "mcp",
+}  # files of other programs: tests/export; Markdown: test_guide.py; a protocol: test_mcp.py
 CHECKS_THAT_FAIL = ("diff", "diff libraries", "doctor off", "ladder check moved", "validate strict")
 FORMATS = ("table", "json", "csv", "markdown")
 SCHEMAS = {
@@ -389,6 +396,16 @@ def is_json(text: str) -> None:
     document = json.loads(text, parse_constant=refuse)
     assert list(document)[:2] == ["schema", "colltool"]
     assert document["colltool"] == colltool.__version__
+    assert not list(schema_of(document).iter_errors(document)), "colltool schema says otherwise: colltool/render/shapes.txt"
+
+
+@cache
+def validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(document_schema(name))
+
+
+def schema_of(document: Any) -> Draft202012Validator:
+    return validator(document["schema"].removeprefix("colltool.").removesuffix("/1"))
 
 
 def is_csv(text: str) -> None:

@@ -47,7 +47,8 @@ WITH_FILES = (
     "doctor",
     "trace",
     "report",
-)  # their examples need files: each has a test of its own
+    "mcp",
+)  # their examples need files or a client: each has a test of its own
 
 
 # --- exit codes -----------------------------------------------------------------------------------------------------------
@@ -268,6 +269,40 @@ def test_a_host_survives_the_command_line(args: tuple[str, ...], code: int, fold
     done = subprocess.run([sys.executable, "-c", host], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-3:] == [f"left with {code}", "colltool " + colltool.__version__, "returned 2 0"]
+
+
+OWN = """
+import atexit, sys
+__file__ = "bin/colltool"  # as the console script
+sys.argv = {argv!r}
+atexit.register(print, "at exit")
+from colltool.cli.app import main
+try:
+    main()
+finally:
+    print("main is left")
+"""
+
+
+@pytest.mark.parametrize(("args", "code"), [(("--version",), 0), (("price", "ar"), 2), (("diff", "old.json", "new.json"), 1)])
+def test_even_its_own_process_is_left_and_not_ended(args: tuple[str, ...], code: int, folder: Path) -> None:
+    """Coverage, profilers and whatever else waits for the end of a process have their turn."""
+    own = OWN.format(argv=["colltool", *args])
+    done = subprocess.run([sys.executable, "-c", own], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-2:]) == (code, ["main is left", "at exit"])
+
+
+def test_an_interrupt_leaves_too(folder: Path) -> None:
+    """Also from within a command, past everything that catches errors there."""
+    own = OWN.format(argv=["colltool", "price", "ar", "-f", "star512", "-M", "1MB", "-o", "out.json"])
+    kill = (
+        "import os, signal, colltool\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        "colltool.price_list = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", kill + own], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "main is left\nat exit\n", "")
+    assert not Path("out.json").exists()
 
 
 def test_without_docstrings_explain_says_so() -> None:

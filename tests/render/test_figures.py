@@ -102,8 +102,8 @@ class TestPage:
     def test_without_matplotlib_the_extra_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(ColltoolError, match="needs matplotlib") as caught:
-            page_svg(made("plan"), packages="matplotlib jinja2")
-        assert "pip install matplotlib jinja2" in caught.value.fix
+            page_svg(made("plan"), extra="report")
+        assert "[report]" in caught.value.fix
         assert chart_of(made("plan")).alt, "words need none"
 
     def test_a_result_without_a_picture_or_a_view_is_refused(self) -> None:

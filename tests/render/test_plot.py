@@ -102,7 +102,7 @@ def test_without_matplotlib_the_error_says_what_to_install(tmp_path: Path, monke
     with pytest.raises(ColltoolError, match="needs matplotlib") as caught:
         check_plot(tmp_path / "fit.png")
     assert caught.value.argument == "plot"
-    assert "pip install matplotlib" in caught.value.fix
+    assert "[plot]" in caught.value.fix
     with pytest.raises(ColltoolError, match="needs matplotlib"):
         plot_calibration(calibration(series()), tmp_path / "fit.png")
     assert not list(tmp_path.iterdir())

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from colltool import __version__
 from colltool.analysis.sweep import Sweep
-from colltool.base.errors import ColltoolError, printable
+from colltool.base.errors import printable
+from colltool.base.extras import needs_extra
 from colltool.diagnosis.results import Diagnosis
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
@@ -32,19 +33,18 @@ if TYPE_CHECKING:
     from colltool.analysis.report import Report, ReportEntry, ReportSection
 
 WIDTH = 132  # characters of a table on A4 in small print; the least needed columns give way, as on a narrow terminal
-PACKAGES = "matplotlib jinja2"
+EXTRA = "report"
 _TALL = 1.4  # times its width: such a picture gets a printed page to itself
 _SIDES = re.compile(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"')
 
 
 def check_page() -> None:
     """Raise a ColltoolError, before any long work, if jinja2 or matplotlib is missing."""
-    need_matplotlib("a page", PACKAGES, "output")
+    need_matplotlib("a page", EXTRA, "output")
     try:
         import jinja2  # noqa: F401
     except ImportError as error:
-        fix = f"pip install {PACKAGES}"
-        raise ColltoolError("a page needs jinja2, which is missing", argument="output", fix=fix) from error
+        raise needs_extra(EXTRA, "a page", "jinja2", argument="output") from error
 
 
 def report_page(report: Report) -> str:
@@ -138,4 +138,4 @@ def _picture(one: ReportEntry, key: str, letters: Letters) -> str:
         return ""
     if isinstance(one.result, FabricShown):
         return fabric_svg(one.result.fabric, prefix=key, page=True)
-    return page_svg(one.result, one.view, prefix=key, packages=PACKAGES, letters=letters)
+    return page_svg(one.result, one.view, prefix=key, extra=EXTRA, letters=letters)

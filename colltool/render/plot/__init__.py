@@ -21,6 +21,7 @@ from colltool.analysis.jobs import Plans
 from colltool.analysis.sensitivity import Sensitivity
 from colltool.analysis.sweep import Sweep
 from colltool.base.errors import ColltoolError, clipped, either
+from colltool.base.extras import needs_extra
 from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.estimate.results import Breakdown, Crossover
@@ -110,13 +111,12 @@ def drawn(result: Any, view: str = "", *, paged: bool = False) -> Iterator[Figur
         yield figure
 
 
-def need_matplotlib(what: str, packages: str = "matplotlib", argument: str = "plot") -> None:
-    """Raise a ColltoolError if matplotlib is missing or does not load; ``what`` is the subject of its message."""
+def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> None:
+    """Raise a ColltoolError if matplotlib is missing or does not load: ``what`` needs it, ``extra`` brings it."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        hint = f"pip install {packages}"
-        raise ColltoolError(f"{what} needs matplotlib, which is missing", argument=argument, fix=hint) from error
+        raise needs_extra(extra, what, "matplotlib", argument=argument) from error
     except ValueError as error:  # a bad MPLBACKEND or matplotlibrc
         backend = os.environ.get("MPLBACKEND")
         cause = f"MPLBACKEND={clipped(backend)} names none of its backends" if backend else clipped(str(error), 200)
@@ -164,16 +164,14 @@ class Letters:
         return ElementTree.tostring(root, encoding="unicode")
 
 
-def page_svg(
-    result: Any, view: str = "", prefix: str = "fig", *, packages: str = "matplotlib", letters: Letters | None = None
-) -> str:
+def page_svg(result: Any, view: str = "", prefix: str = "fig", *, extra: str = "plot", letters: Letters | None = None) -> str:
     """The plot of a result as one ``<svg>`` element for an HTML page: no background or title, panels in one column.
 
     Colours of text, lines and paper are CSS custom properties (:data:`PAGE_COLOURS`) that default to light ones. ``prefix``: of
-    all ids; each plot of a page needs its own. ``packages``: what the error says to install when matplotlib is missing.
+    all ids; each plot of a page needs its own. ``extra``: which the error says to install when matplotlib is missing.
     ``letters``: the outlines that the plots of a page share; without it a plot has its own.
     """
-    need_matplotlib("a picture", packages)
+    need_matplotlib("a picture", extra)
     buffer = BytesIO()
     with drawn(result, view, paged=True) as figure:
         figure.savefig(buffer, format="svg", metadata=_METADATA[".svg"], transparent=True)

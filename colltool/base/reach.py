@@ -1,0 +1,55 @@
+"""Which files may be opened at all: every one, or, while others ask through a server, those of some folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+
+AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+class _Reach(NamedTuple):
+    folders: tuple[str, ...]
+    fix: str
+
+
+_REACH: ContextVar[_Reach | None] = ContextVar("reach", default=None)
+
+
+@contextmanager
+def confined(folders: Iterable[AnyPath], fix: str) -> Iterator[None]:
+    """Within it no file outside of these folders is opened or known to be there, wherever ``..`` and links lead; and no pipe.
+
+    ``fix`` tells who names another what to do.
+    """
+    token = _REACH.set(_Reach(tuple(os.path.realpath(os.fsdecode(one)) for one in folders), fix))
+    try:
+        yield
+    finally:
+        _REACH.reset(token)
+
+
+def is_confined() -> bool:
+    return _REACH.get() is not None
+
+
+def within_reach(path: AnyPath) -> bool:
+    """Whether a file may be opened, if there is one."""
+    if (reach := _REACH.get()) is None:
+        return True
+    try:
+        place = os.path.realpath(os.fsdecode(path))
+    except ValueError:  # a NUL in the name
+        return False
+    return any(place == folder or place.startswith(os.path.join(folder, "")) for folder in reach.folders)
+
+
+def confine(path: AnyPath, where: str) -> None:
+    """Refuse a path out of reach, whether anything is there or not."""
+    if (reach := _REACH.get()) is not None and not within_reach(path):
+        raise ColltoolError("is no file that may be read here", where=where, fix=reach.fix)

@@ -1,0 +1,163 @@
+"""JSON Schemas of the documents: real documents fit them, changed ones do not, and the table names nothing that is not printed.
+
+The documents of all commands in all formats are held to them in tests/cli/test_contract.py; here are the rarer ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import pytest
+from cli.conftest import run
+from jsonschema import Draft202012Validator
+
+import colltool
+from colltool.base.errors import ColltoolError
+from colltool.cli.app import COMMANDS
+from colltool.render import schemas, views
+from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
+
+VALIDATORS = {name: Draft202012Validator(document_schema(name)) for name in documents()}
+RARE = (
+    "price ar -f dgx-h100 -n 64 -M 1GB --slow-rank 0.8 --ports one --order inner-first --set ib.bandwidth=25GB/s",
+    "price ar -f dgx-h100 -n 64 -M 1MB --library all",
+    "price ar -f hgx-h200 -n 4 -M 64KB,64MB --library sglang",
+    "price ar -f torus512 -M 1MB --ideal --shape 4x4x4 --numbers datasheet",
+    "breakdown ar -f dgx-h100 -n 64 -M 1GB --slow-rank 0.8",
+    "explain tree ar -f dgx-h100 -n 64 -M 1MB",
+    "crossover ar -f dgx-h100 -n 64",
+    "verify ar -f star512 -n 4 --algorithm ring --trace --values",
+    "plan llama3-8b -f dgx-h100 -n 64 --target step=5% --mtbf 50000h --storage 200GB/s --job-set steps=1000"
+    " --job-set compression.scheme=int8 --job-set compression.on=dp",
+    "plan llama3-8b -f dgx-h100 -f dgx-b200 -n 64",
+    "serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --tpot 18ms --prefill-tp 8",
+    "sensitivity ar -f star512 -f torus512 -n 64 -M 1MB --samples 100",
+    "sweep ar -f torus512 -M 16MB --vary torus.shape=8x8x8,16x8x4 --vary ideal=true,false",
+    "contention -f torus512 --pattern block --group 6 --as-eta",
+    "contention -f clos-4to1 --pattern cyclic --group 8 --count 2 -p a2a -M 16MB --per-link",
+    "fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price power=0.1/kWh",
+    "fabric draw tpu-v4-512",
+    "library show nccl",
+    "report -f star512 --against torus512 -p ar -M 16MB",
+)
+
+
+def printed(line: str) -> Any:
+    done = run(*line.split(), "--format", "json")
+    assert done.out, done.err
+    return json.loads(done.out)
+
+
+def name_of(document: Any) -> str:
+    return str(document["schema"]).removeprefix("colltool.").removesuffix("/1")
+
+
+def inner(document: Any) -> Iterator[Any]:
+    """A document, and those that a report holds."""
+    yield document
+    for section in document.get("sections", ()):
+        yield from (exhibit["result"] for exhibit in section["exhibits"])
+
+
+@pytest.mark.parametrize("line", RARE)
+def test_what_is_printed_fits_its_schema(line: str) -> None:
+    for document in inner(printed(line)):
+        found = [f"{list(one.absolute_path)}: {one.message[:200]}" for one in VALIDATORS[name_of(document)].iter_errors(document)]
+        assert not found
+
+
+def test_every_view_has_a_schema_and_the_table_no_other() -> None:
+    modules = [import_module(f"{views.__name__}.{one.name}") for one in iter_modules(views.__path__)]
+    assert {view.schema for one in modules for view in getattr(one, "VIEWS", {}).values()} == set(documents())
+    used = {shape for name in documents() for shape in schemas._reached(name)} | set(documents())
+    assert used == set(schemas._shapes())
+
+
+@pytest.mark.parametrize("name", documents())
+def test_a_schema_is_one_and_says_who_prints_it(name: str) -> None:
+    schema = VALIDATORS[name].schema
+    Draft202012Validator.check_schema(schema)
+    assert schema["$id"].startswith("urn:colltool:output:")
+    assert asked_by(name).split()[0] in COMMANDS
+    assert len(schema["required"]) > 2
+    for one in (schema, *(shape for key, shape in schema["$defs"].items() if key not in ("document", "sweep.cells"))):
+        assert one["additionalProperties"] is False
+        assert set(one["required"]) <= set(one["properties"])
+
+
+def broken(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Each object of a document with a key more, a key less and a list or number that is another type, the rest as it is."""
+    if isinstance(value, dict):
+        yield path, {**value, "never": 1}
+        for key, one in value.items():
+            if isinstance(one, list | float | bool):
+                yield (*path, key), {**value, key: "text"}
+            yield from broken(one, (*path, key))
+    elif isinstance(value, list) and value:
+        yield from broken(value[0], (*path, 0))
+
+
+def put(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    copied = list(document) if isinstance(document, list) else dict(document)
+    copied[path[0]] = put(document[path[0]], path[1:], value)
+    return copied
+
+
+def test_a_document_that_is_changed_does_not_fit() -> None:
+    """Else a schema would say nothing."""
+    document = printed("price ar -f star512 -n 8 -M 1MB --top 1")
+    check = VALIDATORS["price"]
+    assert check.is_valid(document)
+    tried = 0
+    for path, changed in broken(document):
+        at = path if "never" in changed else path[:-1]
+        if at and isinstance(at[-1], str) and isinstance(document.get(at[0]), dict) and at[0] == "set":
+            continue
+        assert not check.is_valid(put(document, at, changed)), path
+        tried += 1
+    assert tried > 50
+    for key in ("sizes", "schema", "colltool"):
+        assert not check.is_valid({name: one for name, one in document.items() if name != key})
+    row = document["sizes"][0]["results"][0]
+    for key in ("total_s", "algorithm", "busbw_Bps", "leads", "bound"):
+        less = {name: one for name, one in row.items() if name != key}
+        assert not check.is_valid(put(document, ("sizes", 0, "results", 0), less)), key
+    assert not check.is_valid({**document, "schema": "colltool.plan/1"})
+
+
+def test_units_are_told() -> None:
+    row = document_schema("price")["$defs"]["row"]["properties"]
+    assert row["total_s"] == {"type": "number", "description": "seconds"}
+    assert row["busbw_Bps"]["description"] == "bytes a second"
+    model = document_schema("price")["$defs"]["model"]
+    assert model["properties"]["placement"] == {"enum": ["packed", "scattered"]}
+    assert set(model["properties"]) == set(colltool.Readings._fields) - {"ideal"}
+
+
+def test_the_command_lists_and_prints_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = run("schema").out
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")] == [*documents(), *FILE_KINDS]
+    for name in ("price", "colltool.price/1"):
+        assert json.loads(run("schema", name).out) == document_schema("price")
+    assert json.loads(run("schema", "fabric show").out) == document_schema("fabric-show")
+    assert run("schema", "fabric").out == run("fabric", "schema").out
+    assert run("schema", "job").out == run("job", "schema").out
+    assert run("schema", "ladder-file").out == run("ladder", "--schema").out
+    monkeypatch.chdir(tmp_path)
+    assert run("schema", "layout", "-o", "layout.json").code == 0
+    assert json.loads((tmp_path / "layout.json").read_text())["$id"] == "urn:colltool:layout:1"
+
+
+def test_a_name_that_none_has() -> None:
+    done = run("schema", "prise")
+    assert (done.code, done.out) == (2, "")
+    assert "nothing with a schema is called 'prise'\n  did you mean 'price'?" in done.err
+    with pytest.raises(ColltoolError, match="known: "):
+        schema_of("x\n" * 100)
