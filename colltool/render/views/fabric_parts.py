@@ -118,6 +118,7 @@ def sizing_document(plan: ClosPlan) -> Document:
 def _document(result: FabricSized) -> Document:
     plan, optics = asdict(result.plan), _optics(result)
     notes = list(plan.pop("notes"))
+    del plan["split"]  # planes are a tier's, and there is none
     levels = [one | {"optics": optics.get(one["name"], 0)} for one in plan.pop("levels")]
     rest = {"failures": [asdict(one) for one in result.failures], "bill": bill_document(result.bill)}
     return fields(result, "endpoints ports_per_endpoint") | plan | {"levels": levels, "notes": notes} | rest
