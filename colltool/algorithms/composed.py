@@ -246,4 +246,4 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
     >>> [(step.tier, step.payload) for step in cross_rail_send((72, 4), "inner-first")]
     [(0, 1.0), (1, 1.0)]
     """
-    return tuple(TierPhase(tier, P2P, 1.0) for tier in range(len(sizes)))
+    return tuple(TierPhase(tier, P2P, 1.0, leaders=tier > 0) for tier in range(len(sizes)))

@@ -58,7 +58,8 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
     out: list[LinkModel] = []
     inside, ranks = 1, fabric.ranks
     for tier in fabric.tiers:
-        able, rate, size = capabilities_of(tier), tier.bandwidth * tier.ports, tier.endpoints
+        able, size = capabilities_of(tier), tier.endpoints
+        rate = able.rate_Bps
         if able.joined_by == "pair_links" and ranks * size > 2**25:
             what = f"{tier.name} has {ranks // size * size * (size - 1)} links, too many to follow"
             raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")

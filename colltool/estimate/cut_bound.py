@@ -124,7 +124,7 @@ def _rate(span: Span, primitive: Primitive) -> Any:
     tier = span.tier
     listed = tier.protocols_for(primitive).values()
     rates = [tier.bandwidth if one.bandwidth is None else one.bandwidth for one in listed] or [tier.bandwidth]
-    return largest(*rates) * tier.ports
+    return largest(*rates) / tier.bandwidth * capabilities_of(tier).rate_Bps
 
 
 def _ports(span: Span, rate: Any) -> tuple[Any, Any, Any]:
@@ -161,7 +161,9 @@ def _leaves(placed: PlacedGroup, span: Span, rate: Any, beyond: Any, *, computes
 
     The last domain may hold fewer of the group's endpoints. Ports on tiers beyond lead out too.
     """
-    for below, above in pairwise(capabilities_of(span.tier).classes):
+    faster = rate / capabilities_of(span.tier).rate_Bps  # under its fastest protocol, when a trunk is shared by more
+    as_fast = span.tier.model_copy(update={"bandwidth": span.tier.bandwidth * faster})
+    for below, above in pairwise(capabilities_of(as_fast).classes):
         endpoints = span.occupancy.members(below.group)
         if endpoints >= span.endpoints:
             return

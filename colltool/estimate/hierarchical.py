@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import NATURAL_ORDER, Composition, TierPhase, compositions
 from colltool.algorithms.group import Group
-from colltool.algorithms.libraries import NotRun, Running, ShippedAs, ships
+from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
 from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
 from colltool.base.arrays import winning
 from colltool.base.errors import ColltoolError, clipped, given
@@ -21,8 +21,9 @@ from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, running_on, tier_group
 from colltool.estimate.path_classes import PathClasses
-from colltool.estimate.phase_costs import own_part, parts_of, share_notes, switch_notes, with_efficiency
+from colltool.estimate.phase_costs import own_part, parts_of, plane_notes, share_notes, switch_notes, with_efficiency
 from colltool.estimate.placement import spoken
+from colltool.fabric.topology import capabilities_of
 
 MOST_COMBINATIONS = 20_000
 _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
@@ -127,7 +128,9 @@ class HierarchicalCandidates:
 
     def _off(self, one: ShippedAs, running: Running) -> NotRun | None:
         """Why a library does not run, on this group, a composition that it ships."""
-        return running.without(one.needs) or one.why_not_inside(self.placed.sizes[0])
+        between = any(capabilities_of(span.tier).joins == "hosts" for span in self.placed.spans[1:-1])
+        needs: tuple[Feature, ...] = ("collnet",) if between and "in-network" in one.inner else ()  # NVLS ends at the node
+        return running.without((*one.needs, *needs)) or one.why_not_inside(self.placed.sizes[0])
 
     def leading_shown(self, size: Number) -> list[AtSizes]:
         """The fastest choice of the best status available; for an array, all that are fastest somewhere, and where.
@@ -297,7 +300,7 @@ def _options(
             partner = counterpart(row, one.step.primitive)
             assert partner is not None  # or it had no way back
             own = parts[one.number] = parts_of(partner, one.group, one.reach, readings, one.step.payload)
-            notes += partner.notes_on(one.group) + share_notes(own) + switch_notes(one.reach, own)
+            notes += partner.notes_on(one.group) + share_notes(own) + plane_notes(one.reach) + switch_notes(one.reach, own)
             statuses.append(partner.status_on(one.group))
         every = tuple(part for chunk in parts.values() for part in chunk)
         alone = CostModel(every[0].primitive, placed.ranks, every, readings, Choice(row.name), composed=True)

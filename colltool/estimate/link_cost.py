@@ -219,7 +219,8 @@ def _all_peers(route: AllPeers, terms: Terms, reach: PathClasses) -> LinkCost:
         own = 1
         for index, (level, count) in enumerate(peers):
             beyond = [more for other, more in peers[index:] if other.tier == level.tier]
-            lanes.append(_at(level, terms.n_alpha, route.per_peer * (own if level.dedicated else sum(beyond)), reach, flows))
+            messages = own if level.dedicated else sum(beyond)
+            lanes.append(_at(level.at_once(messages), terms.n_alpha, route.per_peer * messages, reach, flows))
             own += count
     busiest = pick(lanes, lambda c: c.n_beta / c.effective_Bps, most=True)
     peers = reach.views[0].peers

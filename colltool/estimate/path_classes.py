@@ -18,7 +18,7 @@ from colltool.estimate.placement import Occupancy
 from colltool.estimate.wired import TierSeat, WiredTiers
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
-from colltool.fabric.tier_parts import Limits
+from colltool.fabric.tier_parts import Limits, Planes
 from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import levels_under
 
@@ -56,7 +56,7 @@ class Boundary(NamedTuple):
     """Uplinks between two levels: ``ports`` of the ``endpoints`` below share uplinks thinned by ``oversubscription``."""
 
     endpoints: int
-    ports: int
+    ports: float
     oversubscription: float
 
 
@@ -75,6 +75,7 @@ class PathClass(NamedTuple):
         energy: J per bit (if one rank sends for several, its share); None if the tier states none.
         cable_s: the cables' part of α.
         post_s: per further message that a rank posts at once, seconds, without η.
+        planes: that its ports are split over; ``bandwidth_Bps`` is what one message gets of them.
         crowd: load of a lattice's busiest link in an all-to-all, per byte that an endpoint sends; at least 1, and 1 off lattices.
     """
 
@@ -92,6 +93,15 @@ class PathClass(NamedTuple):
     cable_s: float = 0.0
     post_s: float = 0.0
     crowd: float = 1.0
+    planes: Planes | None = None
+
+    def at_once(self, messages: float) -> PathClass:
+        """As a rank sees it that sends so many messages at once, each of which may keep to a plane."""
+        if self.planes is None:
+            return self
+        gain = self.planes.share_of(messages) / self.planes.share_of(1)
+        thinned = tuple(one._replace(ports=one.ports / gain) for one in self.thinned)
+        return self._replace(bandwidth_Bps=self.bandwidth_Bps * gain, thinned=thinned)
 
     def share(self, flows: Flows) -> Any:
         """min(1, g/(s·f)) over the boundaries crossed, with f = ``flows(g)`` messages leaving each domain of g at once."""
@@ -200,7 +210,8 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupan
     for beyond, one in zip((None, *kind.classes), kind.classes, strict=False):
         if beyond:
             below = levels[-1].span
-            boundaries += (Boundary(below, below * nics * occupancy.ports(beyond.group), one.oversubscription),)
+            ports = below * nics * occupancy.ports(beyond.group) / kind.message_share
+            boundaries += (Boundary(below, ports, one.oversubscription),)
         levels.append(
             PathClass(
                 tier=tier.name,
@@ -208,7 +219,7 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupan
                 span=occupancy.members(one.group) * inside,
                 alpha_s=one.alpha_s,
                 eta_alpha=1.0 if readings.ideal else tier.eta.alpha,
-                bandwidth_Bps=tier.bandwidth * tier.ports,
+                bandwidth_Bps=kind.rate_Bps * kind.message_share,
                 eta_beta=1.0 if readings.ideal else tier.eta.beta,
                 boundaries=boundaries,
                 thinned=tuple(boundary for boundary in boundaries if anywhere(boundary.oversubscription > 1)),
@@ -216,6 +227,7 @@ def _tier_levels(tier: Tier, inside: int, readings: Readings, nics: int, occupan
                 energy=None if tier.energy is None else tier.energy / nics,
                 cable_s=cable_s(one.cable_m),
                 post_s=tier.post or 0.0,
+                planes=kind.planes,
             )
         )
     return tuple(levels)
@@ -242,7 +254,8 @@ def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
         height = spec.levels or 1
     else:
         endpoints = tier.endpoints if scattered else min(ranks * occupancy.stride, tier.endpoints)
-        height = levels_under(tier.endpoints, block.rails, block.nics_per_rail, block.radix, endpoints)
+        split = kind.planes.count if kind.planes else 1
+        height = levels_under(tier.endpoints, block.rails * split, block.nics_per_rail, block.radix, endpoints)
     alpha_s = spec.alpha_switch + levels[spanned - 1].cable_s / (2 * height)  # up and down again
     return replace(found, in_switch=InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits))
 

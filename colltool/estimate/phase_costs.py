@@ -46,7 +46,8 @@ def cost_flat(
 ) -> CostModel:
     """An algorithm on the whole group at once; without ``placed``, only its messages."""
     parts = parts_of(row, group, reach, readings)
-    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts), *switch_notes(reach, parts)]
+    notes = [*row.notes_on(group), *wire_notes(group, parts), *share_notes(parts), *plane_notes(reach)]
+    notes += switch_notes(reach, parts)
     found = CostModel(
         row.primitive,
         group.ranks,
@@ -99,6 +100,22 @@ def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
     if min(shares) < 1:
         return [f"oversubscription leaves {min(shares):.3g} of the bandwidth to traffic that crosses it"]
     return ["oversubscription does not bind: too few flows cross the boundary at once (packed)"]
+
+
+def plane_notes(reach: PathClasses) -> list[str]:
+    """Tiers whose planes do not all carry a message."""
+    on = {level.tier: level.planes for level in reach.levels if level.planes is not None}
+    notes = [
+        f"{one.failed} of {one.count} planes of {tier} failed: {percent(one.share)} is left"
+        for tier, one in on.items()
+        if one.failed
+    ]
+    for tier, one in on.items():
+        if one.spread == "ecmp":
+            flows = "a message is one flow" if one.flows == 1 else f"a message is {one.flows} flows, spread evenly at best"
+            own = f"{percent(one.share_of(1))} of the bandwidth of {tier}, each flow on one plane"
+            notes.append(f"{flows}: {own}")
+    return notes
 
 
 def switch_notes(reach: PathClasses, parts: tuple[CostTerm, ...]) -> list[str]:

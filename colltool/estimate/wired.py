@@ -54,8 +54,8 @@ def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: fl
     """The links of a tier as the group's members use them; on the ``last`` tier with servers or padding after the ranks."""
     from colltool.schedules.links import LevelBoundary, links_of
 
-    tier, kind, who = seat.tier, capabilities_of(seat.tier), seat.occupancy
-    rate = tier.bandwidth * tier.ports * eta_beta
+    kind, who = capabilities_of(seat.tier), seat.occupancy
+    rate = kind.rate_Bps * eta_beta
     boundaries = []
     for below, above in pairwise(kind.classes if kind.joined_by == "switches" else ()):
         members = who.members(below.group)

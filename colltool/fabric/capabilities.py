@@ -12,7 +12,7 @@ from colltool.algorithms.wires import Wires
 from colltool.base.formatting import Shape, shape_text
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.model import Tier
-from colltool.fabric.tier_parts import InNetwork, Level, Sizing
+from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing
 
 Of = TypeVar("Of", bound=Tier, covariant=True)
 
@@ -149,6 +149,16 @@ class TierCapabilities(ABC, Generic[Of]):
         return ()
 
     @property
+    def named(self) -> bool:
+        """Whether its classes have names of their own."""
+        return bool(self.levels)
+
+    @property
+    def trunk_Bps(self) -> float | None:
+        """What all ranks of an endpoint share on their way out, bytes/s, one direction; None where nothing is shared."""
+        return None
+
+    @property
     def classes(self) -> tuple[DistanceClass, ...]:
         """Distance classes, nearest first; the last holds all endpoints."""
         assert self.tier.alpha is not None  # only a Clos may leave it to its levels
@@ -190,7 +200,7 @@ class TierCapabilities(ABC, Generic[Of]):
     @property
     def _injection_Bps(self) -> float:
         """Of an endpoint, bytes/s, one way, all ports."""
-        return self._rate * (1 if self.has_ports else self.neighbours)
+        return self.rate_Bps * (1 if self.has_ports else self.neighbours)
 
     @abstractmethod
     def links(self, copies: int) -> int:
@@ -210,8 +220,20 @@ class TierCapabilities(ABC, Generic[Of]):
         return self.classes[: 1 + sum(one.group < self.tier.endpoints for one in self.classes)]
 
     @property
-    def _rate(self) -> float:
-        return self.tier.bandwidth * self.tier.ports
+    def planes(self) -> Planes | None:
+        """Separate networks that its ports are split over; None for one."""
+        return None
+
+    @property
+    def rate_Bps(self) -> float:
+        """Bytes/s of an endpoint's parallel ports or of one link, one way, in the planes that work."""
+        whole = self.tier.bandwidth * self.tier.ports
+        return whole if self.planes is None else whole * self.planes.share
+
+    @property
+    def message_share(self) -> float:
+        """Of that rate, what one message gets."""
+        return 1.0 if self.planes is None else self.planes.share_of(1) / self.planes.share
 
     def _class(self, name: str, group: int, alpha_s: float, ratio: float = 1.0, own: float | None = None) -> DistanceClass:
         """With the delay of a cable in α: the level's ``own``, else the tier's."""

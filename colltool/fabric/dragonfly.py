@@ -72,7 +72,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
     def bisection_of(self, planes: int) -> float:
         """Out of the first half of the switches, or their endpoints' ports: the links are the same for all planes."""
         switches = self.tier.switches_ * self.tier.groups
-        ports = self.tier.endpoints // 2 * self._rate * planes
+        ports = self.tier.endpoints // 2 * self.rate_Bps * planes
         return min(ports, self._wires.out_of(switches // 2)) if switches > 1 else ports
 
     def links(self, copies: int) -> int:

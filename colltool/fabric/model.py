@@ -6,9 +6,11 @@ Schema.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from math import prod
-from typing import Annotated, Any, Literal
+from operator import mul
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
@@ -20,7 +22,7 @@ from colltool.fabric import tier_parts as parts
 from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, LibraryFacts, Prices
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tier_base import SizedTier, TierBase
-from colltool.fabric.tier_parts import InNetwork, Level, Shape, Sizing
+from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -30,6 +32,7 @@ _SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
 _CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
 _LEVELS = Accepted(f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
+_TRUNK = Accepted("the rate of an endpoint's whole trunk, such as 1.6Tbps", "rate")
 _SIZING = Accepted("a mapping such as {rails: 8, nics_per_rail: 1, radix: 64}")
 
 
@@ -38,6 +41,7 @@ class StarTier(SizedTier):
 
     topology: Literal["star"]
     alpha: ft.Alpha
+    planes: Annotated[Planes | None, PLANES] = None
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
 
     @property
@@ -102,11 +106,16 @@ class LatticeTier(TierBase):
 
 
 class ClosTier(SizedTier):
-    """Levels of switches, bottom up; give ``alpha`` for a single level or ``levels`` for more."""
+    """Levels of switches, bottom up; give ``alpha`` for a single level or ``levels`` for more.
+
+    ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however many ports they have.
+    """
 
     topology: Literal["clos"]
     alpha: ft.Alpha | None = None
+    trunk: Annotated[ft.Bandwidth | None, _TRUNK] = None
     levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
+    planes: Annotated[Planes | None, PLANES] = None
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
     sizing: Annotated[Sizing | None, _SIZING] = None
 
@@ -123,6 +132,9 @@ class ClosTier(SizedTier):
         """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at most ``MAX_RATIO``."""
         parts.check_switch(self.in_network, self.protocols or ())
         levels, size, slips, names = self.levels, self.size, [], self.level_names
+        if self.trunk is not None and (other := next((key for key in ("levels", "sizing") if getattr(self, key)), None)):
+            fix = "remove it, and describe the switches inside an endpoint as a tier of their own"
+            raise Slips(Slip("a trunk joins its endpoints directly, without switches to describe", fix, (other,)))
         if levels is None:
             if self.alpha is None:
                 raise Slips(Slip("needs alpha, or levels", "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"))
@@ -265,6 +277,16 @@ class Fabric(Part):
         """Key and value of every override as given, ``(("ib.size", "64"),)``; not part of its data or equality."""
         return self._overrides
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's; tiers learn how many ranks they now have inside."""
+        return super().model_copy(update=update, deep=deep)._nested()
+
+    def _nested(self) -> Self:
+        inside = accumulate((tier.endpoints for tier in self.tiers), mul, initial=1)
+        tiers = tuple(tier.around(ranks) for tier, ranks in zip(self.tiers, inside, strict=False))
+        self.__dict__["tiers"] = tiers
+        return self
+
     def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
         fabric = self.model_copy()
         fabric._overrides = overrides
@@ -293,4 +315,4 @@ class Fabric(Part):
                 raise Slips(Slip(what, "give the tiers a protocol of the same name", ("tiers",)))
         if self.prices is not None:
             self.prices.check_names(names, [name for tier in self.tiers for name in tier.level_names])
-        return self
+        return self._nested()

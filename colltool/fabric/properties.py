@@ -7,7 +7,7 @@ own port; those copies are called planes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
 from typing import NamedTuple
@@ -99,10 +99,10 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     below = [1.0, *(one.oversubscription for one in kind.classes)]
     levels = tuple(
         LevelFacts(one.name, one.group, one.oversubscription, one.oversubscription / under)
-        for one, under in zip(kind.classes if kind.levels else (), below, strict=False)
+        for one, under in zip(kind.classes if kind.named else (), below, strict=False)
     )
     sizing, misfits = _sizing(kind, levels, planes)
-    clos = sizing is None and kind.joined_by == "switches" and len(kind.reached) > 1
+    clos = sizing is None and kind.joined_by == "switches" and kind.trunk_Bps is None is kind.planes and len(kind.reached) > 1
     in_planes = (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
     return TierFacts(
         name=tier.name,
@@ -114,7 +114,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         diameter_links=kind.diameter_links if sizing is None or levels else kind.diameter_links * len(sizing.levels),
         bisection_Bps=kind.bisection_of(planes),
         neighbours=kind.neighbours,
-        links=kind.links(copies) if sizing is None else copies * tier.endpoints + sizing.cables,
+        links=kind.links(copies) if sizing is None else sizing.ports + sizing.cables,
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
         fat_tree=fat_tree_for(copies * tier.endpoints) if clos else None,
@@ -126,7 +126,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
 
 def _sizing(kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes: int) -> tuple[ClosPlan | None, tuple[str, ...]]:
     """The plan of a Clos that has a ``sizing`` block, and where the two disagree; that is a note, not an error."""
-    tier, block = kind.tier, kind.sizing
+    tier, block, split = kind.tier, kind.sizing, kind.planes.count if kind.planes else 1
     if block is None:
         return None, ()
     nics, reached = block.rails * block.nics_per_rail, levels[: len(kind.reached)]
@@ -141,9 +141,9 @@ def _sizing(kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes
     try:
         plan = clos_plan(
             tier.endpoints,
-            nics,
+            nics * split,
             block.radix,
-            rails=block.rails,
+            rails=block.rails * split,
             levels=len(hops) + 1 if levels else None,
             hops=hops,
             names=[one.name for one in levels] if len(levels) > len(hops) else LEVELS,
@@ -151,6 +151,7 @@ def _sizing(kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes
         )
     except ColltoolError as error:
         return None, (f"sizing: {error.what}; {error.fix}" if error.fix else f"sizing: {error.what}",)
+    plan = replace(plan, split=split)
     room = (max_down(hops[0], block.radix) if hops else block.radix) // block.nics_per_rail
     if levels and levels[0].group != room:
         has = f"the level '{levels[0].name}' has {levels[0].group}"
@@ -263,7 +264,7 @@ def bill_of_plan(plan: ClosPlan, prices: Prices | None) -> Bill:
 
 
 def _stages(tier: str, plan: ClosPlan, domains: int) -> list[_Counted]:
-    nics = (plan.ports * domains, *(0 for _ in plan.levels[1:]))
+    nics = (plan.ports // plan.split * domains, *(0 for _ in plan.levels[1:]))
     found = zip(plan.levels, nics, strict=True)
     return [_Counted(tier, one.name, one.switches * domains, one.cables * domains, ports) for one, ports in found]
 
@@ -275,6 +276,8 @@ def _levels_of(tier: Tier, facts: TierFacts) -> list[_Counted]:
         return _stages(tier.name, facts.sizing, facts.domains)
     if kind.joined_by != "switches":
         return [_Counted(tier.name, tier.name, (facts.switches or 0) * facts.domains, links, ports if kind.has_ports else 0)]
+    if kind.trunk_Bps is not None:  # the NICs behind it are the tier's below
+        return [_Counted(tier.name, "trunk", 0, tier.endpoints * facts.domains)]
     first, *above = kind.reached
     if facts.switches is not None:
         return [_Counted(tier.name, first.name, facts.switches * facts.domains, links, ports)]

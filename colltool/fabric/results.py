@@ -9,9 +9,10 @@ from itertools import pairwise
 from math import ceil, isclose
 from typing import Any, ClassVar, NamedTuple
 
-from colltool.base.formatting import format_rate, format_time
+from colltool.base.formatting import format_length, format_rate, format_time
 from colltool.base.result import Result
 from colltool.definitions.source import KeyPath, value_at
+from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import Bill, FabricFacts, TierFacts, bill_of, fabric_facts
@@ -24,12 +25,12 @@ class Failure:
     """One failed part and what that takes from whom, in ports and cables, before any detour is congested.
 
     Of groups that are not full, the fullest. ``tier``: empty for a Clos sized without a fabric. ``part``: ``NIC`` or ``port`` of
-    an accelerator, each with its cable; ``link``; ``switch``; ``switches``: all of a domain; ``cube`` of a lattice, until optical
-    switches put another in its place. ``level``: of the switch, or that the link enters from below; else the tier. ``count``:
-    such parts, in all domains. ``nics``: endpoint ports left without a switch. ``endpoints``, ``ranks``: that lose at most
-    ``share`` of their bandwidth each. ``beyond``: the level whose upward traffic that is; empty: all of the tier's. ``cut_off``:
-    ranks that reach nobody on the tier any more. Source of the question: Collectives Explainer Series part 03 §1.1, one switch a
-    pod against one for each of its rails.
+    an accelerator, each with its cable; ``link``; ``trunk`` of an endpoint; ``plane``; ``switch``; ``switches``: all of a domain;
+    ``cube`` of a lattice, until optical switches put another in its place. ``level``: of the switch, or that the link enters from
+    below; else the tier. ``count``: such parts, in all domains. ``nics``: endpoint ports left without a switch. ``endpoints``,
+    ``ranks``: that lose at most ``share`` of their bandwidth each. ``beyond``: the level whose upward traffic that is; empty: all
+    of the tier's. ``cut_off``: ranks that reach nobody on the tier any more. Source of the question: Collectives Explainer Series
+    part 03 §1.1, one switch a pod against one for each of its rails.
     """
 
     tier: str
@@ -55,9 +56,11 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
     if facts.endpoints == 1:
         return
     if facts.sizing is not None:
-        for one in failures_of_plan(facts.sizing, facts.endpoints, ports):
+        for one in failures_of_plan(facts.sizing, facts.endpoints, ports * facts.sizing.split):
             ranks, cut_off = one.endpoints * facts.planes, one.cut_off * facts.planes
-            yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=ranks, cut_off=cut_off)
+            share = one.share if kind.planes is None else min(1.0, one.share / kind.planes.share)
+            yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=ranks, share=share, cut_off=cut_off)
+        yield from _of_planes(kind, facts)
         return
     known = partial(Failure, tier=tier.name, level=kind.reached[0].name)
     if not kind.has_ports:
@@ -69,12 +72,35 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
             count, ranks = facts.endpoints // lost * facts.domains, lost * facts.planes
             yield known(part="cube", count=count, nics=0, endpoints=lost, ranks=ranks, share=1.0, cut_off=ranks)
         return
+    if kind.trunk_Bps is not None:
+        touched = 2 if facts.endpoints == 2 else 1
+        count, ranks = facts.links * facts.domains, touched * facts.planes
+        yield Failure(tier.name, "trunk", "trunk", count, nics=0, endpoints=touched, ranks=ranks, share=1.0, cut_off=ranks)
+        return
+    yield from _of_planes(kind, facts)
     part, nics, ranks = "port" if kind.joins == "accelerators" else "NIC", ports * facts.endpoints, facts.planes
     cut_off = ranks if ports == 1 else 0
     yield known(part=part, count=nics * facts.domains, nics=1, endpoints=1, ranks=ranks, share=1 / ports, cut_off=cut_off)
     if facts.switches is not None:
         count, ranks = facts.switches * facts.domains, facts.ranks
         yield known(part="switches", count=count, nics=nics, endpoints=facts.endpoints, ranks=ranks, share=1.0, cut_off=ranks)
+
+
+def _of_planes(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
+    """One more of the planes that still work, everywhere."""
+    if (planes := kind.planes) is not None:
+        dark, alone = facts.endpoints * facts.planes * kind.tier.ports, planes.working == 1
+        yield Failure(
+            tier=kind.tier.name,
+            part="plane",
+            level=kind.reached[-1].name,
+            count=planes.working * facts.domains,
+            nics=dark,
+            endpoints=facts.endpoints,
+            ranks=facts.ranks,
+            share=1 / planes.working,
+            cut_off=facts.ranks if alone else 0,
+        )
 
 
 def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
@@ -103,7 +129,9 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
 
     leaf, *above = plan.levels
     below, under, spread = leaf, min(leaf.down_ports, on_rail), 1
-    yield lost("NIC", 0, plan.ports, 1, 1 / ports)
+    if plan.split > 1:
+        yield lost("port", 0, plan.ports, 1, 1 / ports)
+    yield replace(lost("NIC", 0, plan.ports // plan.split, 1, plan.split / ports), nics=plan.split)
     yield lost("switch", 0, leaf.switches, under, min(of_endpoint, under) / ports)
     for at, one in enumerate(above, start=1):
         ways = below.up_ports * spread  # cables out of one group of the level below
@@ -137,6 +165,7 @@ PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
 """Rates at which network ports are sold, in Gb/s."""
 
 _MOST_SHARED = 16  # ranks behind one NIC, or NICs behind one rank
+_FAR_M = 1e4  # farther than a campus
 _OF_TIER = 3  # steps to a number of a tier: tiers, 0, alpha
 
 
@@ -230,7 +259,7 @@ def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
             why = "bandwidth is the line rate, eta.beta the share reached; for a measured rate, eta.beta is 1"
             yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
     for index, (tier, facts) in enumerate(zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True)):
-        yield from _levels(("tiers", index, "levels"), tier)
+        yield from _levels(("tiers", index, "levels"), tier) if capabilities_of(tier).levels else _trunk(("tiers", index), tier)
         for misfit in facts.misfits:
             why = "counts and the bill follow sizing, times follow the rest of the tier"
             yield LintWarning(("tiers", index, "sizing"), "", misfit, why)
@@ -250,6 +279,19 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
         what = f"{format_rate(wide)} is above the {format_rate(narrow)} of '{inner.name}' within"
         why = "tiers are listed innermost first, and links inside a node are the faster ones; bandwidth is per rank"
         yield LintWarning(("tiers", index, "bandwidth"), "", what, why)
+
+
+def _trunk(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
+    """A trunk that binds nobody, and a long way on which every rank seems to have a line of its own."""
+    whole, ranks = capabilities_of(tier).trunk_Bps, tier.ranks_inside
+    ports = ranks * tier.bandwidth * tier.ports
+    if whole is not None and whole > ports:
+        what = f"{format_rate(whole)} is above the {format_rate(ports)} of all {ranks} ranks in an endpoint"
+        yield LintWarning((*path, "trunk"), "", what, "a trunk is what they share; the ports of the ranks are the limit here")
+    if whole is None and ranks > 1 and tier.cable is not None and tier.cable >= _FAR_M:
+        what = f"each of {ranks} ranks sends {format_rate(tier.bandwidth * tier.ports)} as far as {format_length(tier.cable)}"
+        why = f"bandwidth is per rank, {format_rate(ports)} in all; what a whole site shares is its trunk, such as trunk: 1.6Tbps"
+        yield LintWarning((*path, "bandwidth"), "", what, why)
 
 
 def _levels(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:

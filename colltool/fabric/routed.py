@@ -161,7 +161,9 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
     def _injection_Bps(self) -> float:
         wires = self._wires
         return (
-            self._rate if self.tier.hosts else sum((size - 1) * rate for size, rate in zip(wires.shape, wires.Bps, strict=True))
+            self.rate_Bps
+            if self.tier.hosts
+            else sum((size - 1) * rate for size, rate in zip(wires.shape, wires.Bps, strict=True))
         )
 
     def links(self, copies: int) -> int:

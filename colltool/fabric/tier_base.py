@@ -6,7 +6,7 @@ from abc import abstractmethod
 from itertools import combinations
 from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
@@ -45,10 +45,25 @@ class TierBase(Part):
         Accepted("a mapping such as {all_reduce: [ring, in-network]}"),
     ] = None
 
+    _ranks_inside: int = PrivateAttr(default=1)
+
     @property
     @abstractmethod
     def endpoints(self) -> int:
         """Ranks, or whole domains of the tier below."""
+
+    @property
+    def ranks_inside(self) -> int:
+        """Ranks in an endpoint, by the tiers below."""
+        return self._ranks_inside
+
+    def around(self, ranks: int) -> Self:
+        """The tier with so many ranks in an endpoint."""
+        if ranks == self._ranks_inside:
+            return self
+        tier = self.model_copy()
+        tier._ranks_inside = ranks
+        return tier
 
     @property
     def level_names(self) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ Numbers are SI once validated. Class docstrings go into the JSON Schema.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from math import ceil
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -130,6 +131,46 @@ class InNetwork(Part):
         if isinstance(given, dict):
             check_named_once([key for key in given if isinstance(key, str)])
         return given
+
+
+class Planes(Part):
+    """Separate networks over which the links of every port are split evenly, such as eight of 100G for a NIC of 800G.
+
+    ``failed``: of them, everywhere. ``spread``: ``spray`` sends every message over all planes that work, packet by packet;
+    ``ecmp`` keeps each flow on one, so that a message has as many as it is striped over ``flows``, evenly at best.
+    """
+
+    count: Annotated[int, Field(ge=2, le=64, strict=True), Accepted("a whole number from 2 to 64")]
+    failed: Annotated[int, Field(ge=0, le=63, strict=True), Accepted("a whole number of planes, such as 1")] = 0
+    spread: Literal["spray", "ecmp"] = "spray"
+    flows: Annotated[int, Field(ge=1, le=1024, strict=True), Accepted("a whole number from 1 to 1024")] = 1
+
+    @model_validator(mode="after")
+    def _some_work(self) -> Planes:
+        if self.failed >= self.count:
+            raise Slips(Slip(f"all {self.count} planes failed", f"at most {self.count - 1}", ("failed",)))
+        if self.flows > 1 and self.spread == "spray":
+            raise Slips(Slip("packets are sprayed over all planes, whatever the flows", "write spread: ecmp", ("flows",)))
+        return self
+
+    @property
+    def working(self) -> int:
+        return self.count - self.failed
+
+    @property
+    def share(self) -> float:
+        """Of a port's bandwidth, in all planes that work."""
+        return self.working / self.count
+
+    def share_of(self, messages: float) -> float:
+        """Of a port's bandwidth, what so many messages at once get: their flows spread evenly, the fullest plane is the last."""
+        if self.spread == "spray":
+            return self.share
+        flows = ceil(messages) * self.flows
+        return flows / ceil(flows / self.working) / self.count
+
+
+PLANES = Accepted("a mapping such as {count: 8, failed: 1, spread: spray}")
 
 
 class HopByHop(Part):

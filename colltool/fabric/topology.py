@@ -22,7 +22,7 @@ from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier,
 from colltool.fabric.routed import GraphTopology, HyperXTopology
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.slices import axes_of, best_slice, cut_slice, of_cubes
-from colltool.fabric.tier_parts import InNetwork, Level, Sizing, oversubscription_totals
+from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing, oversubscription_totals
 
 
 class StarTopology(TierCapabilities[StarTier]):
@@ -33,20 +33,24 @@ class StarTopology(TierCapabilities[StarTier]):
         return self.tier.in_network
 
     @property
+    def planes(self) -> Planes | None:
+        return self.tier.planes
+
+    @property
     def diameter_links(self) -> int:
         return 2 if self.tier.size > 1 else 0
 
     @property
     def bisection_Bps(self) -> float:
         """floor(N/2)·BW: the ports of one half."""
-        return self._rate * (self.tier.size // 2)
+        return self.rate_Bps * (self.tier.size // 2)
 
     def links(self, copies: int) -> int:
-        return copies * self.tier.size
+        return copies * self.tier.size * (self.tier.planes.count if self.tier.planes else 1)
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
-        """One across all planes, however many chips share its ports."""
-        return 1
+        """One across all ranks of an endpoint, however many chips share its ports; one in each of its separate planes."""
+        return self.tier.planes.count if self.tier.planes else 1
 
 
 class FullMeshTopology(TierCapabilities[FullMeshTier]):
@@ -63,7 +67,7 @@ class FullMeshTopology(TierCapabilities[FullMeshTier]):
     @property
     def bisection_Bps(self) -> float:
         """floor(N/2)·ceil(N/2)·BW: a link for each pair across."""
-        return self._rate * (self.tier.size // 2) * ((self.tier.size + 1) // 2)
+        return self.rate_Bps * (self.tier.size // 2) * ((self.tier.size + 1) // 2)
 
     def links(self, copies: int) -> int:
         """N (N - 1)/2 a copy."""
@@ -106,7 +110,7 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
     def bisection_Bps(self) -> float:
         """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else of 1; and twists along it."""
         cuts = (links_across(self.axes, number) for number, axis in enumerate(self.axes) if axis.size > 1)
-        return self._rate * min(cuts, default=0)
+        return self.rate_Bps * min(cuts, default=0)
 
     def links(self, copies: int) -> int:
         """Per line of an axis d - 1, plus the wraparound on a ring or with a twist."""
@@ -130,7 +134,24 @@ class ClosTopology(TierCapabilities[ClosTier]):
         return self.tier.levels or ()
 
     @property
+    def planes(self) -> Planes | None:
+        return self.tier.planes
+
+    @property
+    def named(self) -> bool:
+        return super().named or self.trunk_Bps is not None
+
+    @property
+    def trunk_Bps(self) -> float | None:
+        return self.tier.trunk
+
+    @property
     def classes(self) -> tuple[DistanceClass, ...]:
+        """A trunk is the uplink of a level of one endpoint each, as oversubscribed as its ranks have more ports."""
+        if self.tier.trunk is not None:
+            (joined,) = super().classes
+            ratio = largest(1.0, self.tier.ranks_inside * self.rate_Bps / self.tier.trunk)
+            return joined._replace(name="site", group=1), joined._replace(name="trunk", oversubscription=ratio)
         if not self.levels:
             return super().classes
         totals = zip(self.levels, oversubscription_totals(self.levels), strict=True)
@@ -150,16 +171,19 @@ class ClosTopology(TierCapabilities[ClosTier]):
     @property
     def bisection_Bps(self) -> float:
         """floor(N/2)·BW/s; s is the largest ratio: each is against the endpoints below, so ratios do not multiply."""
-        return self._rate * (self.tier.size // 2) / max(one.oversubscription for one in self.reached)
+        return self.rate_Bps * (self.tier.size // 2) / max(one.oversubscription for one in self.reached)
 
     def links(self, copies: int) -> int:
-        """A cable for each endpoint port, and N/s uplinks for each boundary between levels."""
-        ports = copies * self.tier.size
+        """A cable for each endpoint port, and N/s uplinks for each boundary between levels; a trunk each, or one between two."""
+        if self.tier.trunk is not None:
+            return self.tier.size if self.tier.size > 2 else self.tier.size - 1
+        ports = copies * self.tier.size * (self.tier.planes.count if self.tier.planes else 1)
         return ports + sum(ceil(ports / one.oversubscription) for one in self.reached[1:])
 
     def switches(self, planes: int) -> int | None:
-        """One where a single level joins all; otherwise the radix decides."""
-        return 1 if planes == 1 and len(self.reached) < 2 else None
+        """One in each plane where a single level joins all; otherwise the radix decides."""
+        each = self.tier.planes.count if self.tier.planes else 1
+        return each if planes == 1 and len(self.reached) < 2 else None
 
     @property
     def sizing(self) -> Sizing | None:

@@ -39,7 +39,9 @@ def bandwidth_values(tier: Tier, share: float) -> dict[str, str]:
     """The overrides that make :func:`scaled_bandwidth` of a tier: its own rate, and those of its protocols."""
     rates = {tier.name: tier.bandwidth}
     rates |= {f"{tier.name}.protocols.{at}": one.bandwidth for at, one in enumerate(tier.protocols or ()) if one.bandwidth}
-    return {f"{key}.bandwidth": f"{share * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in rates.items()}
+    found = {f"{key}.bandwidth": rate_Bps for key, rate_Bps in rates.items()}
+    found |= {} if (whole := capabilities_of(tier).trunk_Bps) is None else {f"{tier.name}.trunk": whole}
+    return {key: f"{share * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in found.items()}
 
 
 def scaled_bandwidth(tier: Tier, share: float) -> Tier:
@@ -65,7 +67,8 @@ def scaled_rates(tier: Tier, share: float) -> Tier:
         return one.model_copy(update={"bandwidth": one.bandwidth * share}) if one.bandwidth else one
 
     protocols = tier.protocols and tuple(map(scaled, tier.protocols))
-    return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": protocols})
+    trunk = {} if (whole := capabilities_of(tier).trunk_Bps) is None else {"trunk": whole * share}
+    return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": protocols, **trunk})
 
 
 def without_in_network(tier: Tier) -> Tier:
@@ -134,11 +137,15 @@ rates to what encoding and headers take.
 
 _FACTOR, _SHARE, _RANGE = re.compile(r"(\d+\.?\d*)x"), re.compile(r"(\d+\.?\d*)%"), re.compile(r"([^:]+):([^:]+)")
 _AROUND = frozenset({"levels", "protocols", "in_network"})  # parts of a tier whose numbers are called like the tier's own
-_ALIKE = {"alpha": frozenset({"alpha", "alpha_switch", "post"}), "eta.beta": frozenset({"eta.beta", "eta_beta"})}
-"""What a factor or share of a name also covers: every latency, every share of bandwidth."""
+_ALIKE = {
+    "alpha": frozenset({"alpha", "alpha_switch", "post"}),
+    "bandwidth": frozenset({"bandwidth", "trunk"}),
+    "eta.beta": frozenset({"eta.beta", "eta_beta"}),
+}
+"""What a factor or share of a name also covers: every latency, every rate of a wire, every share of bandwidth."""
 _READ: dict[str, Callable[[str], float]] = {
     **dict.fromkeys(("alpha", "alpha_switch", "post", "launch_overhead", "startup"), parse_time),
-    **dict.fromkeys(("bandwidth", "local_copy"), parse_rate),
+    **dict.fromkeys(("bandwidth", "local_copy", "trunk"), parse_rate),
 }
 _RATIO, _PART = (1.0, float("inf")), (1e-6, 1.0)
 _BOUNDS = {"eta.alpha": _RATIO, "eta.beta": _PART, "eta_beta": _PART, "oversubscription": _RATIO, "uplinks": _RATIO}

@@ -64,7 +64,7 @@ def where_of(fabric: Fabric, group: AnyGroup) -> Where:
     nodes = placed.ranks // a_node
     tier = placed.spans[-1].tier
     return Where(
-        fabric, placed, fabric.device, ranks_a_node=a_node, nodes=nodes, nic_Bps=tier.bandwidth * tier.ports, wire=tier.name
+        fabric, placed, fabric.device, ranks_a_node=a_node, nodes=nodes, nic_Bps=capabilities_of(tier).rate_Bps, wire=tier.name
     )
 
 

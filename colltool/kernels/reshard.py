@@ -133,4 +133,4 @@ def _wires(fabric: Fabric, senders: int, receivers: int) -> _Wires:
         if one.group >= endpoints:
             break
     pair = GroupSpec(2, stride // inside * inside if stride >= inside else stride, alone=True)  # what all share is apart
-    return _Wires(fabric, tier, pair, senders * tier.bandwidth * tier.ports / share, level)
+    return _Wires(fabric, tier, pair, senders * capabilities_of(tier).rate_Bps / share, level)

@@ -14,6 +14,7 @@ from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
 from colltool.kernels.deployment import Deployment, deployment_of, floor_of, held, kv_bytes, shape_of
 from colltool.kernels.files import AskedLibrary
 from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
@@ -200,7 +201,7 @@ def _kv(
     where = where_of(on.fabric, GroupSpec(2, own.tp) if own.tp * 2 <= on.fabric.ranks else None)
     assert question.kv is not None
     across = place(on.fabric, None).spans[-1].tier
-    nic = across.bandwidth * across.ports
+    nic = capabilities_of(across).rate_Bps
     found = ground(question.kv.library, "kv_transfer", where._replace(nodes=2, ranks_a_node=1))
     kernel = found.kernels[0]
     times = FORMULAS[kernel.formula].of(kernel.parameters, KernelCall(pairs, size, 0, nic))

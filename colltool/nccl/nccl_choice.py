@@ -98,8 +98,11 @@ def picked_at(fabric: Fabric, group: AnyGroup, primitive: Primitive, sizes: Iter
         on = hardware_on(fabric, group)
     except ColltoolError:
         return None
-    found = picks(on, primitive, sizes)
-    return [Picked(spec_of(one.algorithm, primitive, on), one.protocol == SIMPLE and on.nodes > 1) for one in found]
+    tiers = len(place(fabric, group).spans)
+    specs = [(spec_of(one.algorithm, primitive, on), one) for one in picks(on, primitive, sizes)]
+    # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
+    fitting = [("" if ":" in spec and spec.count("/") + 1 != tiers else spec, one) for spec, one in specs]
+    return [Picked(spec, one.protocol == SIMPLE and on.nodes > 1) for spec, one in fitting]
 
 
 def _under_simple(row: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstimate:

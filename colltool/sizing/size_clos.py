@@ -78,6 +78,7 @@ class ClosPlan:
     whole network, the product of the levels'. ``pods``: groups of leaves with their own spines, on a rail; ``planes``: groups of
     top switches. ``paths``: top switches between two pods (or two leaves), each a separate path. ``tree_levels``: height of a
     reduction tree over all endpoints; ``least_levels``: ceil(log_r of a rail's ports), that height if switches had no uplinks.
+    ``split``: so many of the rails are planes of one, over which each NIC splits its links.
     """
 
     rails: int
@@ -94,6 +95,7 @@ class ClosPlan:
     tree_levels: int
     least_levels: int
     notes: tuple[str, ...] = ()
+    split: int = 1
 
     def levels_over(self, ports: int) -> int:
         """Switch levels up to where this many packed ports of a rail meet."""

@@ -99,7 +99,8 @@ def _of_fabric(fabric: Fabric, now: TrainingStep) -> Iterator[tuple[str, dict[st
         faster = with_tiers(fabric, partial(scaled_bandwidth, share=FASTER), [at])
         yield f"twice the bandwidth of {tier.name}", values, faster, tier.name
     for at, tier in slow:
-        if thin := [one.name for one in capabilities_of(tier).classes if one.oversubscription > 1]:
+        kind = capabilities_of(tier)
+        if kind.levels and (thin := [one.name for one in kind.classes if one.oversubscription > 1]):
             values = {f"{tier.name}.levels.{name}.oversubscription": "1" for name in thin}
             yield f"no oversubscription on {tier.name}", values, with_tiers(fabric, non_blocking, [at]), tier.name
 

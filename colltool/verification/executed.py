@@ -111,6 +111,8 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
 
     Where all pairs are alike they follow from the counts; else every message is put on its links.
     """
+    if why := _unknown_planes(placed):
+        return why
     inner, *outer = placed.spans
     classes = capabilities_of(inner.tier).classes
     met = classes[: 1 + sum(inner.occupancy.members(one.group) < inner.endpoints for one in classes[:-1])]  # by some pair
@@ -126,6 +128,11 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
     timed_links = TimedLinks(placed, program.nodes)
     run(program, timed_links.carry)
     return timed_links.seconds(program, size)
+
+
+def _unknown_planes(placed: PlacedGroup) -> str:
+    hashed = [planes for span in placed.spans if (planes := capabilities_of(span.tier).planes) and planes.spread == "ecmp"]
+    return "seconds are not compared: which plane a flow is hashed to is not known" if hashed else ""
 
 
 def formula(row: Algorithm, group: Group, segments: int) -> Counts:
@@ -152,7 +159,7 @@ def _cut(pipeline: Pipeline, segments: int) -> Counts:
 
 def composed(
     placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, size: float
-) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds]:
+) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds | str]:
     """Run a composition; for each tier, innermost first, what its formulas say and what was counted.
 
     ValueError: a phase has no schedule over endpoints alone.
@@ -167,7 +174,7 @@ def composed(
     outcome, counts = run(program, carry), []
     for span, one in zip(placed.spans, network.networks, strict=True):
         counts.append((costed_counts(costed, segments, span.tier.name), Counts(float(one.hops), one.peak)))
-    return outcome, counts, timed_links.seconds(program, size)
+    return outcome, counts, _unknown_planes(placed) or timed_links.seconds(program, size)
 
 
 def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings, vectors: Vectors = ()) -> Trace:

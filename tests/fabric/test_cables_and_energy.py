@@ -103,8 +103,8 @@ def test_a_mistake_in_a_file_has_its_place() -> None:
 
 
 def test_no_shipped_fabric_has_either() -> None:
-    """Its numbers are measured or of data sheets, cables and all."""
-    for name in shipped_fabrics():
+    """Its numbers are measured or of data sheets, cables and all; but for the way between two sites."""
+    for name in set(shipped_fabrics()) - {"two-sites"}:
         for tier in load_fabric(name).tiers:
             assert tier.cable is tier.energy is None
 

@@ -42,6 +42,7 @@ from colltool.fabric.tier_parts import (
     Level,
     Limits,
     MeasuredRange,
+    Planes,
     Protocol,
     Sizing,
 )
@@ -171,7 +172,7 @@ def test_an_override_can_mend_the_file() -> None:
             "nvlink.alhpa=1us",
             "--set nvlink.alhpa=1us: unknown key 'alhpa'\n  did you mean 'alpha'? known: "
             "name, bandwidth, eta, ports, max_size, cable, energy, post, protocols, algorithms, size, topology, alpha, "
-            "in_network, notes, source",
+            "planes, in_network, notes, source",
         ),
         (
             "ib.levels.spin.alpha=1us",
@@ -342,7 +343,7 @@ def test_every_tier_is_known_by_its_topology() -> None:
     assert list(tier.kinds) == wanted
     library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, MeasuredTime}
     prices = {Prices, PartPrice}
-    parts = {AxisLinks, Eta, GraphLink, GroupLinks, InNetwork, HopByHop, Level, Limits, MeasuredRange, Protocol, Sizing}
+    parts = {AxisLinks, Eta, GraphLink, GroupLinks, InNetwork, HopByHop, Level, Limits, MeasuredRange, Planes, Protocol, Sizing}
     assert models(Fabric) == {Fabric, *parts, *library, *prices, *tier.kinds.values()}
 
 

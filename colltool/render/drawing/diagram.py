@@ -10,7 +10,7 @@ from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.render.views.fabric_parts import alpha_text, in_network_text, spoken_topology, switches_text
+from colltool.render.views.fabric_parts import alpha_text, in_network_text, planes_lines, spoken_topology, switches_text
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class LevelDiagram:
     switches: int | None = None  # on all rails; None where the fabric file does not give enough
     rails: int = 1
     reached: bool = True  # False if no two endpoints need this level to meet
+    trunk_Bps: float | None = None  # of what joins this level and the one below
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,15 @@ class TierDiagram:
             whole = facts.switches if index == 0 and len(kind.reached) == 1 else None
             groups = ceil(facts.endpoints / one.group)
             level = LevelDiagram(
-                name=one.name if kind.levels else "",
+                name=one.name if kind.named else "",
                 pairs=one,
                 groups=groups,
                 last=facts.endpoints - (groups - 1) * one.group,
-                uplinks=facts.levels[index].uplinks if kind.levels else 1.0,
+                uplinks=facts.levels[index].uplinks if kind.named else 1.0,
                 switches=stage.switches if stage else whole,
                 rails=plan.rails if plan else 1,
                 reached=index < len(kind.reached),
+                trunk_Bps=kind.trunk_Bps if index else None,
             )
             found.append(level)
         return tuple(found)
@@ -97,7 +99,8 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     tier, kind = diagram.tier, diagram.kind
     thing = "port" if kind.has_ports else "link"
     facts = [("bandwidth", f"{format_rate(tier.bandwidth)} a {thing}, one way")]
-    facts += [] if kind.levels else [("latency", alpha_text(kind.classes[0]))]
+    facts += [] if kind.named else [("latency", alpha_text(kind.classes[0]))]
+    facts += [("split over", line) for line in planes_lines(kind)]
     facts += [("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}")]
     facts += [] if kind.in_network is None else [("in-network", in_network_text(kind.in_network))]
     facts += [] if tier.energy is None else [("energy", format_bit_energy(tier.energy))]
@@ -121,6 +124,8 @@ def most_text(diagram: TierDiagram) -> str:
 
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
     per = level.pairs.group
+    if diagram.kind.trunk_Bps is not None and level.trunk_Bps is None:
+        return [f"{level.groups} of them"]  # where its trunk leaves an endpoint: no pair meets there
     if level.groups > 1:
         groups = f"{level.groups} groups of {per}" + (f", the last of {level.last}" if level.last < per else "")
     else:
@@ -131,13 +136,16 @@ def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
     texts = [groups]
     if level.switches is not None and level.name:
         each = level.switches // level.rails
-        rails = f", {each} on each of {level.rails} rails" if level.rails > 1 else ""
+        planes = " and planes" if diagram.kind.planes else ""
+        rails = f", {each} on each of {level.rails} rails{planes}" if level.rails > 1 else ""
         texts.append(f"{switches_text(level.switches)}{rails}")
-    return [*texts, alpha_text(level.pairs)] if diagram.kind.levels else texts
+    return [*texts, alpha_text(level.pairs)] if diagram.kind.named else texts
 
 
 def uplink_texts(level: LevelDiagram) -> list[str]:
     """The oversubscription below a level, total and, where it differs, of this hop alone."""
+    if level.trunk_Bps is not None:
+        return [f"{format_rate(level.trunk_Bps)} each, shared by all that is inside"]
     total, hop = level.pairs.oversubscription, level.uplinks
     said = f"uplinks {total:.4g}:1" + (" oversubscribed" if total > 1 else "")
     return [said] if total == hop else [said, f"{hop:.4g}:1 at this hop"]
@@ -148,7 +156,7 @@ def alternative_text(fabric: Fabric) -> str:
     for diagram in diagrams(fabric):
         told = [kind_text(diagram), place_text(diagram), most_text(diagram), ports_text(diagram)]
         told += [f"{name} {text}" for name, text in fact_texts(diagram)]
-        for index, level in enumerate(diagram.levels if diagram.kind.levels else ()):
+        for index, level in enumerate(diagram.levels if diagram.kind.named else ()):
             beside = level_texts(diagram, level) + (uplink_texts(level) if index else [])
             told.append(f"level {level.name}: {', '.join(beside)}")
         parts.append(f"{diagram.tier.name}: {'; '.join(filter(None, told))}.")

@@ -141,7 +141,7 @@ def _tiers_in_brief(fabric: Fabric) -> str:
 def _sizing(facts: FabricFacts) -> Iterator[Block]:
     for tier in facts.tiers:
         if tier.sizing is not None:
-            rails = "rail-optimised" if tier.sizing.rails > 1 else "sized"
+            rails = "rail-optimised" if tier.sizing.rails > tier.sizing.split else "sized"
             yield Lines(f"{tier.name}, {rails}", tuple(plan_lines(tier.sizing)))
         if (tree := tier.fat_tree) is not None:
             counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"

@@ -18,7 +18,7 @@ from colltool.base.formatting import (
     short_percent,
     whole_percent,
 )
-from colltool.fabric.capabilities import DistanceClass, LinkKind, cable_s
+from colltool.fabric.capabilities import DistanceClass, LinkKind, TierCapabilities, cable_s
 from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
@@ -89,9 +89,16 @@ def _switches(number: int) -> str:
     return "1 switch" if number == 1 else f"{number} switches"
 
 
+def _rails_text(plan: ClosPlan) -> str:
+    rails, planes = plan.rails // plan.split, f"{plan.split} planes"
+    if plan.split == 1:
+        return f"{rails} rails"
+    return planes if rails == 1 else f"{rails} rails of {planes}"
+
+
 def plan_lines(plan: ClosPlan) -> Iterator[str]:
     """The levels in sentences, for ``fabric show``."""
-    rails = f"{plan.rails} rails, each with " if plan.rails > 1 else ""
+    rails = f"{_rails_text(plan)}, each with " if plan.rails > 1 else ""
     yield f"{rails}{', '.join(f'{one.per_rail} {one.name}' for one in plan.levels)} switches of {plan.radix} ports"
     for one in plan.levels:
         if one.up_ports:
@@ -111,6 +118,7 @@ def sizing_document(plan: ClosPlan) -> Document:
 def _document(result: FabricSized) -> Document:
     plan, optics = asdict(result.plan), _optics(result)
     notes = list(plan.pop("notes"))
+    del plan["split"]  # planes are a tier's, and there is none
     levels = [one | {"optics": optics.get(one["name"], 0)} for one in plan.pop("levels")]
     rest = {"failures": [asdict(one) for one in result.failures], "bill": bill_document(result.bill)}
     return fields(result, "endpoints ports_per_endpoint") | plan | {"levels": levels, "notes": notes} | rest
@@ -277,10 +285,30 @@ def reached_text(one: Efficiency) -> str:
     return f"{', '.join(one.algorithms)} ({primitives}{under}): {'; '.join(filter(None, parts))}"
 
 
+def planes_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
+    """Such as ``8 planes of 12.5 GB/s, 1 failed, packets sprayed over all: 87.5 GB/s a message``."""
+    if (planes := kind.planes) is not None:
+        flows = "one flow" if planes.flows == 1 else f"{planes.flows} flows"
+        how = "packets sprayed over all" if planes.spread == "spray" else f"{flows} a message, hashed to one each (ECMP)"
+        failed = f", {planes.failed} failed" if planes.failed else ""
+        each, message = kind.tier.bandwidth * kind.tier.ports / planes.count, kind.rate_Bps * kind.message_share
+        yield f"{planes.count} planes of {format_rate(each)}{failed}, {how}: {format_rate(message)} a message"
+
+
+def _trunk_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
+    """Such as ``trunk: 200 GB/s out of an endpoint, 781.3 MB/s for each of its 256 ranks at once``."""
+    if (whole := kind.trunk_Bps) is not None:
+        ranks, most = kind.tier.ranks_inside, kind.tier.bandwidth * kind.tier.ports
+        each = format_rate(min(most, whole / ranks))
+        yield f"trunk: {format_rate(whole)} out of an endpoint, {each} for each of its {ranks} ranks at once"
+
+
 def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -> Iterator[str]:
     """The levels, reductions in switches and protocols of a tier."""
     kind = capabilities_of(tier)
-    levels = list(zip(kind.classes, facts.levels, strict=False))
+    levels = list(zip(kind.classes, facts.levels, strict=False)) if kind.levels else []
+    yield from _trunk_lines(kind)
+    yield from planes_lines(kind)
     for at in sorted(range(len(levels)), reverse=outermost_first):
         one, level = levels[at]
         s = ""  # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is none
