@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from colltool.algorithms.wires import DragonflyWires
-from colltool.fabric.capabilities import DistanceClass, TierCapabilities
+from colltool.fabric.capabilities import DistanceClass, LinkKind, TierCapabilities
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier
 
 
@@ -34,6 +34,13 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
             cables=tier.global_.links,
             routing=tier.routing,
         )
+
+    @property
+    def link_kinds(self) -> tuple[LinkKind, ...]:
+        wires = self._wires
+        inside = LinkKind("in a group", wires.spines or wires.switches - 1, wires.local_Bps, wires.local_alpha_s)
+        between = LinkKind("between groups", wires.groups - 1, wires.global_Bps, wires.global_alpha_s)
+        return tuple(one for one in (inside, between) if one.others)
 
     def wires(self, endpoints: int) -> DragonflyWires:
         return self._wires._replace(endpoints=endpoints)

@@ -53,10 +53,10 @@ def test_the_worst_case_of_the_paper(routing: str, wanted: float) -> None:
 
 
 def test_adaptive_is_the_better_of_the_two() -> None:
+    """Up to the latency of a detour, which it does not pay."""
     for primitive, algorithm in (("a2a", "direct"), ("ar", "ring"), ("ag", "recursive-doubling-fold"), ("bc", "chain")):
         each = {
-            routing: float(colltool.price(fabric(dragonfly(2, 3, 4, routing=routing)), primitive, size=1e9,
-                                          algorithms=algorithm).best.bandwidth_s)
+            routing: seconds(fabric(dragonfly(2, 3, 4, routing=routing, alpha=0.05)), primitive, algorithm)
             for routing in ("minimal", "valiant", "adaptive")
         }  # fmt: skip
         assert each["adaptive"] <= min(each["minimal"], each["valiant"]) * (1 + 1e-9), algorithm
@@ -67,8 +67,9 @@ def dragonflies(draw: st.DrawFn) -> Tier:
     hosts, switches, groups = draw(st.integers(1, 3)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
     spines = draw(st.sampled_from([0, 0, 1, 2]))
     rates = st.sampled_from([20.0, 50.0, 100.0, 300.0])
-    return dragonfly(hosts, switches, groups + (hosts * switches * groups == 1), spines, local=draw(rates), far=draw(rates),
-                     cables=draw(st.integers(1, 3)), routing=draw(st.sampled_from(["minimal", "valiant", "adaptive"])))  # fmt: skip
+    cables, routing = draw(st.integers(1, 3)), draw(st.sampled_from(["minimal", "valiant", "adaptive"]))
+    groups += hosts * switches * groups == 1
+    return dragonfly(hosts, switches, groups, spines, local=draw(rates), far=draw(rates), cables=cables, routing=routing)
 
 
 @given(dragonflies(), st.sampled_from([(), (star(2, bw=400.0),), (full_mesh(3, bw=300.0),)]), st.sampled_from(list(Primitive)))

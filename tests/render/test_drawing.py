@@ -98,7 +98,10 @@ def shape_boxes(root: ET.Element) -> Iterator[Box]:
             x, y, r = given["cx"], given["cy"], given["r"]
             yield Box(x - r, y - r, x + r, y + r, "circle")
         elif one.tag == f"{SVG}path":
-            numbers = [float(part) for part in one.attrib["d"].replace("M", " ").replace("L", " ").replace("C", " ").split()]
+            numbers = [
+                float(part)
+                for part in one.attrib["d"].replace("M", " ").replace("L", " ").replace("C", " ").replace("Q", " ").split()
+            ]
             xs, ys = numbers[::2], numbers[1::2]
             yield Box(min(xs), min(ys), max(xs), max(ys), "path")
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, assert_never
 from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
-from colltool.render.drawing.dragonfly import draw_dragonfly, drawn_endpoints
+from colltool.render.drawing.dragonfly import draw_dragonfly, draw_endpoint
 from colltool.render.drawing.svg import Area, Canvas, Focus
 from colltool.render.views.fabric_parts import link_text, switches_text
 
@@ -38,9 +38,9 @@ def drawn_ranks(diagram: TierDiagram) -> int:
         case GraphWires():
             return min(wires.endpoints, MOST_NODES)
         case HyperXWires():
-            return prod(min(size, MOST_PLACES) for size in wires.shape[:2]) * max(1, wires.hosts)
+            return 1 if wires.hosts else prod(min(size, MOST_PLACES) for size in wires.shape[:2])
         case DragonflyWires():
-            return drawn_endpoints(wires)
+            return 1
         case _:
             assert_never(wires)
 
@@ -66,7 +66,8 @@ def draw_routed(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) -
     ]
     y = canvas.paragraphs(words._replace(top=y), told)
     x, low = sketch.spots[0]
-    return max(y, *(at[1] + _SIDE for at in sketch.spots.values())), Focus(x, low + _SIDE / 2, _SIDE / 2)
+    focus = draw_endpoint(canvas, x, low + _SIDE / 2) if 0 in sketch.switches else Focus(x, low + _SIDE / 2, _SIDE / 2)
+    return max(y, focus.y, *(at[1] + _SIDE for at in sketch.spots.values())), focus
 
 
 def _wires(diagram: TierDiagram) -> Wires:
