@@ -195,6 +195,7 @@ ARGUMENTS = {
     "as_eta": Argument("--as-eta", help="Print the eta to put in the fabric file.", kind="flag"),
     # a fabric file, and the size of a network
     "source": Argument("--from", "FABRIC", "Start from this one.", offers="fabric"),
+    "without": Argument("--without", "RANK|A-B,...", "Ranks and links that failed; the tier becomes a graph."),
     "tiers": Argument("--tiers", "TIER,...", "NAME:TOPOLOGY:SIZE:BANDWIDTH:ALPHA each, innermost first."),
     "endpoints": Argument("--endpoints", "E", "What it joins: GPUs or nodes.", "count", 1),
     "radix": Argument("--radix", "R", "Ports of a switch.", "count", 1),

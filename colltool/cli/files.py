@@ -110,6 +110,7 @@ def draw_fabric(
 def init_fabric(
     source: Annotated[str | None, o.option("source"), o.READ] = None,
     tiers: Annotated[str | None, o.option("tiers")] = None,
+    without: Annotated[str | None, o.option("without")] = None,
     set_: o.Set = None,
     output: Annotated[
         Path | None, o.option("output", "Where to write it. [default: the terminal]", metavar="OUT.yaml"), o.WRITTEN
@@ -127,11 +128,14 @@ def init_fabric(
       colltool fabric init --tiers nvlink:star:8:450GB/s:0.8us,ib:clos:32:400Gbps:5us -o mine.yaml
       colltool fabric init --tiers nvlink:star:8:450GB/s:0.8us,eth:clos:4/32:400Gbps:5us/10us:s=2
       colltool fabric init --tiers ici:torus:8x8x4:45GB/s:1us
+      colltool fabric init --tiers ici:torus:4x4:45GB/s:1us --without 5,0-1
     """
+    from colltool.cli.values import parts
     from colltool.fabric.templates import fabric_start
 
     path = new_file(output, "a fabric file")
-    write(fabric_start(source, tiers, set_ or (), path.stem if path else ""), path)
+    failed = parts(without, "without")
+    write(fabric_start(source, tiers, set_ or (), path.stem if path else "", failed), path)
 
 
 @command(fabric, "import", "A fabric file from a real machine.", network_nodes="--nodes")

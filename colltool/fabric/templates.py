@@ -72,10 +72,11 @@ _COLUMN = 36  # where comments begin
 _CUT_LINE = 100  # bytes of the line that says what is left out
 
 
-def fabric_start(source: FabricSource | None = None, tiers: str | None = None, overrides: Overrides = (), name: str = "") -> str:
+def fabric_start(source: FabricSource | None = None, tiers: str | None = None, overrides: Overrides = (), name: str = "",
+                 failed: Sequence[str] = ()) -> str:  # fmt: skip
     """The text of a commented fabric file, from another fabric, tiers on one line, or a template.
 
-    ``name``: of the new fabric; default: the source's, or ``my-cluster``.
+    ``name``: of the new fabric; default: the source's, or ``my-cluster``. ``failed``: ranks and links that it is left without.
     """
     if source is not None and tiers is not None:
         fix = f"leave out {given('source')} or {given('tiers')}"
@@ -85,6 +86,10 @@ def fabric_start(source: FabricSource | None = None, tiers: str | None = None, o
         if tiers is None:
             drafted[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
         source = {"name": "my-cluster", "tiers": drafted, "launch_overhead": "5us"}
+    if failed:
+        from colltool.fabric.broken import without
+
+        source, overrides = without(fabric_data(source, overrides), failed), ()
     called = valid_name(name)
     data = {"schema": "colltool.fabric/1", **fabric_data(source, overrides), **({"name": called} if called else {})}
     load_fabric(data)
