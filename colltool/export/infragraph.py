@@ -1,9 +1,9 @@
 """A fabric as an infrastructure of InfraGraph 3, which ASTRA-sim 3 takes as its network: devices, instances, links and edges.
 
 Schema: infragraph 3.1.0 on PyPI, docs/openapi.yaml. The innermost tier is inside a device, ``node``; tiers around it join the
-instances of it, by a NIC of each accelerator, over one switch in the place of all that stand side by side. Rates are those of the
 instances of it, by a NIC of each accelerator, over one switch in place of all that stand side by side. Rates are those of the
-level on the links that enter it.
+data sheet, without η. The latency of a path is alpha: half of it a link where pairs meet under one switch, the surplus of a
+higher level on the links that enter it.
 """
 
 from __future__ import annotations

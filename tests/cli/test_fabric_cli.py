@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dumps import NVSWITCHES, nccl_topo, rails
 
 from colltool.fabric.load import load_fabric
 
@@ -47,6 +48,35 @@ def test_what_starts_no_file(args: tuple[str, ...], words: str, run: Any, folder
     assert (done.code, done.out) == (2, "")
     assert words in done.err
     assert not list(folder.glob("mine*"))
+
+
+def test_a_file_from_a_real_machine(run: Any, folder: Path) -> None:
+    (folder / "node.xml").write_text(nccl_topo(8, NVSWITCHES, device="0x2330"), encoding="utf-8")
+    (folder / "net.txt").write_text(rails(nodes=8, per_leaf=4, ports=8, spines=4).text(), encoding="utf-8")
+    done = run("fabric", "import", "nccl-topo", "node.xml", "ibnetdiscover", "net.txt", "-o", "mine.yaml")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    fabric = load_fabric(folder / "mine.yaml")
+    assert (fabric.name, fabric.ranks) == ("mine", 64)
+    assert run("fabric", "check", "mine.yaml").code == 0
+    assert run("fabric", "import", "nccl-topo", "node.xml").out == run("fabric", "import", "nccl-topo", "node.xml", "-o", "-").out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("nccl", "node.xml"), "did you mean 'nccl-topo'"),
+        (("nccl-topo",), "nccl-topo of which file"),
+        (("nccl-topo", "nothing.xml"), "nothing.xml: cannot be read"),
+        (("nccl-topo", "node.xml", "--like", "dgx-h1000"), "did you mean 'dgx-h100'"),
+        (("ibnetdiscover", "node.xml"), "not the text of ibnetdiscover"),
+        (("nccl-topo", "node.xml", "-o", "mine.json"), "name it mine.yaml"),
+    ],
+)
+def test_what_is_not_imported(args: tuple[str, ...], words: str, run: Any, folder: Path) -> None:
+    (folder / "node.xml").write_text(nccl_topo(8, NVSWITCHES, device="0x2330"), encoding="utf-8")
+    done = run("fabric", "import", *args)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
 
 
 def test_show_as_yaml(run: Any, folder: Path) -> None:
