@@ -19,6 +19,7 @@ from colltool.estimate.groups import place
 from colltool.estimate.placement import fits
 from colltool.estimate.price import price
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, Tier
+from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.topology import capabilities_of
 
 SIZES = np.array([1e2, 1e4, 1e6, 16e6, 256e6, 1e10])
@@ -78,6 +79,10 @@ EXEMPT = (
     Exempt(
         "a longer slice of a lattice closes an axis to a ring or gets another axis: more links a rank",
         lambda step: step.grows(LatticeTier),
+    ),
+    Exempt(
+        "a larger group of a tier that is routed link by link meets more links, and has other ways",
+        lambda step: any(step.grows(kind) for kind in (GraphTier, HyperXTier, DragonflyTier, DragonflyPlusTier)),
     ),
     Exempt(
         "recursive doubling, halving and their kin are made for powers of two: others take a round more, or another schedule",

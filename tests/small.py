@@ -8,10 +8,11 @@ import yaml
 
 from colltool.base.errors import ManyErrors
 from colltool.definitions.source import Source, scan
-from colltool.fabric.load import read_fabric
+from colltool.fabric.load import load_fabric, read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.model import Tier as AnyTier
 from colltool.fabric.tier_base import TierBase
+from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import ClosPlan, clos_plan
 
 Tier = dict[str, Any]
@@ -131,3 +132,20 @@ HF_LLAMA = {
     "tie_word_embeddings": False, "vocab_size": 128256, "torch_dtype": "bfloat16",
 }  # fmt: skip
 """The config.json of Llama 3 8B."""
+
+SHRUNK: dict[str, tuple[str, ...]] = {
+    "atlas-950": ("ub.shape=[2, 3, 1, 2]",),
+    "frontier": ("slingshot.hosts=2", "slingshot.switches=3", "slingshot.groups=4"),
+    "juwels-booster": ("hdr.hosts=2", "hdr.switches=2", "hdr.spines=2", "hdr.groups=3"),
+    "ub-mesh": ("ub.shape=[2, 3, 2, 1]",),
+}
+"""Overrides that leave the kind of a shipped fabric whose messages are routed link by link, for what asks thousands of prices."""
+
+
+def routed(where: Fabric) -> bool:
+    return any(capabilities_of(tier).joined_by == "routes" for tier in where.tiers)
+
+
+def shipped(name: str) -> Fabric:
+    """A shipped fabric, or a small one of its kind."""
+    return load_fabric(name, SHRUNK.get(name, ()))

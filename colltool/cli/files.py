@@ -150,8 +150,8 @@ def import_fabric(
     """A fabric file from what a tool tells of a machine; latencies, which none tells, are marked and those of the nearest fabric.
 
     KIND is nccl-topo (the XML of NCCL_TOPO_DUMP_FILE: one node, or all of an NVLink domain), nvidia-smi-topo (topo -m, best
-    below that of nvidia-smi -L), ibnetdiscover (a subnet, which must be a Clos) or infragraph (both at once, YAML or JSON). A node
-    and a network together make both tiers.
+    below that of nvidia-smi -L), ibnetdiscover (a subnet, which must be a Clos) or infragraph (both at once, YAML or JSON). A
+    node and a network together make both tiers.
 
     Examples:
       colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml

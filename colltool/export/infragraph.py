@@ -156,7 +156,7 @@ def _add_switch(made: Data, tier: Tier, level: DistanceClass, ports: int, domain
     name = f"{tier.name}_{level.name}"
     if ports > MAX_PORTS:
         what = f"a switch of '{name}' would have {ports} ports, more than {MAX_PORTS}"
-        raise ColltoolError(what, argument="fabric", fix="take a smaller fabric, such as --set TIER.size=64")
+        raise ColltoolError(what, argument="fabric", fix=f"take a smaller fabric: {given('overrides', [f'{tier.name}.size=64'])}")
     parts = [_component("asic", "switch", 1), _component("port", "port", ports), _component("uplink", "port", 1)]
     edges = [_edge("asic", part, "ic", "many2many") for part in ("port", "uplink")]
     made["devices"].append({"name": name, "components": parts, "links": [_link("ic")], "edges": edges})

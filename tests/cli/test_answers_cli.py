@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 ELSEWHERE = {"plan", "doctor", "trace", "calibrate", "validate", "diff"}  # what reads files, and plan: beside their other tests
-WRITES = {"report", "export", "guide"}  # files and texts
+WRITES = {"report", "export", "guide", "schema", "mcp"}  # files, texts and a protocol
 
 
 def test_every_command_answers_somewhere() -> None:

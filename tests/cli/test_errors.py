@@ -13,7 +13,7 @@ from colltool.base.formatting import parse_size
 AR_KNOWN = (
     "known for ar: ring, tree, double-binary-tree, recursive-doubling, rabenseifner, one-shot, two-shot, "
     "recursive-doubling-fold, rabenseifner-fold, rabenseifner-padded, dim-ring, dim-ring-bidirectional, "
-    "multi-ring, dim-rabenseifner, multi-link-ring, in-network, multi-rail-ring, outer-ring, inner-ring, "
+    "multi-ring, dim-rabenseifner, all-axes, forest, multi-link-ring, in-network, multi-rail-ring, outer-ring, inner-ring, "
     "hierarchical, leader, parameter-server"
 )
 PRIMITIVES = (
@@ -21,7 +21,7 @@ PRIMITIVES = (
 )
 NAMES = (
     "price crossover breakdown compare sweep sensitivity ladder serve reshard plan contention verify calibrate "
-    "validate trace doctor report diff explain export fabric job library guide"
+    "validate trace doctor report diff explain export fabric job library schema mcp guide"
 )
 COMMANDS = f"commands: {', '.join(NAMES.split())}"
 WRITE_SIZE = "write 16MB (10^6 bytes) or 16MiB (2^20)"

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import gated
 import pytest
-from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
+from small import Tier, clos, fabric, full_mesh, mesh, shipped, star, switch, torus
 
 import colltool
 from colltool.algorithms.libraries import LibraryName
@@ -103,7 +103,7 @@ def below(where: Fabric, primitive: Primitive, size: float, group: AnyGroup, rea
 
 @pytest.mark.parametrize("name", shipped_fabrics())
 def test_no_price_of_a_shipped_fabric_is_below(name: str) -> None:
-    where = colltool.load_fabric(name)
+    where = shipped(name)
     counts = whole_groups(where)
     for count in sorted({counts[0], counts[len(counts) // 2], counts[-1]}):
         for primitive in Primitive:

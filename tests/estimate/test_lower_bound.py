@@ -73,6 +73,16 @@ def test_arrays_of_sizes_carry_it_on_every_row() -> None:
 
 def test_the_shipped_ones() -> None:
     real = {"tpu-v4-512", "tpu-v4-twisted", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu7x"}
+    real |= {
+        "atlas-950",
+        "cloudmatrix384",
+        "dgx-1v",
+        "frontier",
+        "juwels-booster",
+        "rubin-ultra-nvl576",
+        "tomahawk-ultra",
+        "ub-mesh",
+    }
     real |= {"trn2-ultraserver", "trn3-ultraserver", "helios-mi455x"}
     noted = {name for name in colltool.list_fabrics() if name != "dgx-spark" and said(name, 8.0, ranks=4)}
     assert noted == real
