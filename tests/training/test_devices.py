@@ -18,14 +18,6 @@ from colltool.training.files.presets import preset_names
 NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "torus512"}
 # No peak of these devices is kept.
 UNKNOWN = {"atlas-950", "cloudmatrix384", "dgx-1v", "frontier", "rubin-ultra-nvl576", "tomahawk-ultra", "ub-mesh"}
-    "atlas-950",
-    "cloudmatrix384",
-    "dgx-1v",
-    "frontier",
-    "rubin-ultra-nvl576",
-    "tomahawk-ultra",
-    "ub-mesh",
-}  # no peak of these is kept
 
 
 def job(**parts: Any) -> dict[str, Any]:
