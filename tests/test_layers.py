@@ -63,6 +63,7 @@ ROOMS = {
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),
     "jinja2": ("colltool.render.page",),
+    "markdown_it": ("colltool.render.site",),
     "markupsafe": ("colltool.render.page",),
     "mcp": ("colltool.cli.mcp",),
     "mcp_types": ("colltool.cli.mcp",),

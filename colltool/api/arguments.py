@@ -229,6 +229,7 @@ ARGUMENTS = {
     "like": Argument("--like", "FABRIC", "Whose numbers stand in for what is untold. [default: by the devices]", offers="fabric"),
     "network_nodes": Argument("--nodes", "N", "Nodes that the network joins, without a dump of it. [default: 1]", "count", 1),
     "topic": Argument("", "TOPIC", "One of those that colltool guide lists."),
+    "site": Argument("--html", "DIR", "All of it as a site: the folder for its pages and pictures."),
     "no_pager": Argument("--no-pager", help="Print it all at once; else long chapters open in $PAGER.", kind="flag"),
 }  # fmt: skip
 ARGUMENTS |= {"fabrics": ARGUMENTS["fabric"], "hot_members": ARGUMENTS["hot"]}

@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli.command import command, each_checked, group_app
 from colltool.cli.options import Also, Out
-from colltool.cli.output import BY_SUFFIX, screen_of, write
+from colltool.cli.output import BY_SUFFIX, screen_of, write, write_bytes
 from colltool.guides import TOPICS
 
 fabric = group_app("Shipped fabrics; start, show, draw, check, size your own.")
@@ -346,19 +346,33 @@ def schema(
     write("\n".join(["printed with --format json:", *printed, "", "read:", *read, ""]), output)
 
 
+def _write_site(folder: Path) -> None:
+    from colltool.fabric.load import load_fabric, shipped_fabrics
+    from colltool.render.site import site
+
+    for name, text in site([load_fabric(one) for one in shipped_fabrics()]):
+        write_bytes(folder / name, text.encode(), "site", folder=(folder / name).parent)
+    write(f"{folder / 'index.html'}\n", None)
+
+
 @command()
 def guide(
     topic: Annotated[str | None, o.option("topic", words=TOPICS)] = None,
+    html: Annotated[Path | None, o.option("site"), o.WRITTEN] = None,
     no_pager: Annotated[bool, o.option("no_pager")] = False,
     output: o.Output = None,
 ) -> None:
-    """The manual, a chapter a topic: set for a terminal and its pager, Markdown in a pipe or file.
+    """The manual, a chapter a topic: set for a terminal and its pager, Markdown in a pipe or file, or all of it as a site.
 
     Examples:
       colltool guide
       colltool guide fabrics
       colltool guide model -o model.md
+      colltool guide --html site
     """
+    if html is not None:
+        _write_site(html)
+        return
     from colltool.guides import contents, read_guide
 
     text, file = contents() if topic is None else read_guide(topic), o.to_file(output)
