@@ -11,7 +11,7 @@ from math import prod
 from random import Random
 from typing import Any
 
-from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
+from small import Tier, clos, dragonfly, fabric, full_mesh, gb, graph, hyperx, mesh, star, switch, torus
 
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
@@ -49,6 +49,16 @@ def made(seed: int) -> Fabric:
     return fabric(*tiers, **launch)
 
 
+def made_routed(seed: int) -> Fabric:
+    """One or two tiers of which one is routed link by link; small, as every message of a step is followed."""
+    rng = Random(f"routed {seed}")
+    tiers = [_routed(rng)]
+    if rng.random() < 0.6:
+        other = rng.choice((_star, _full_mesh, _lattice, _clos))(rng, 4)
+        tiers.insert(rng.randint(0, 1), other)
+    return fabric(*tiers)
+
+
 def groups(where: Fabric, seed: int, most: int = 4) -> list[GroupSpec]:
     """Some of the groups that fit: of the first ranks, all of them among these, and strided ones."""
     rng = Random(seed)
@@ -80,6 +90,28 @@ def _common(rng: Random) -> dict[str, Any]:
     if rng.random() < 0.5:
         more["eta"] = {"alpha": rng.uniform(1, 2), "beta": rng.uniform(0.3, 1)}
     return more | ({"ports": rng.randint(2, 4)} if rng.random() < 0.2 else {})
+
+
+def _routed(rng: Random) -> Tier:
+    common = _common(rng)
+    ports = common.pop("ports", 1)
+    rates = [common["bw"] * rng.uniform(0.2, 3) for _ in range(4)]
+    kind = rng.choice(("graph", "hyperx", "switches", "dragonfly", "dragonfly+"))
+    if kind == "graph":
+        ranks = rng.randint(2, 9)
+        edges = {(rng.randrange(rank), rank) for rank in range(1, ranks)}
+        edges |= {tuple(sorted(rng.sample(range(ranks), 2))) for _ in range(rng.randint(0, 8))}
+        links = [{"between": list(ends), "links": rng.randint(1, 3)} for ends in sorted(edges)]
+        spine = [{"between": [rank, "s"], "bandwidth": gb(rates[0])} for rank in range(ranks)] if rng.random() < 0.3 else []
+        return graph(*links, *spine, ports=ports, **common)
+    if kind in ("hyperx", "switches"):
+        shape = [rng.randint(1, 4) for _ in range(rng.randint(1, 3))]
+        links = [{"bandwidth": gb(rate), "links": rng.randint(1, 2)} for rate in rates[: len(shape)]]
+        hosts = rng.randint(1, 3) if kind == "switches" else 0
+        return hyperx(*shape, 2, hosts=hosts, ports=ports, links=[*links, {}], **common)
+    hosts, switches, apart = rng.randint(1, 3), rng.randint(1, 4), rng.randint(2, 4)
+    return dragonfly(hosts, switches, apart, rng.randint(1, 3) if kind == "dragonfly+" else 0, local=rates[0], far=rates[1],
+                     cables=rng.randint(1, 3), routing=rng.choice(("minimal", "valiant", "adaptive")), **common)  # fmt: skip
 
 
 def _star(rng: Random, about: int) -> Tier:

@@ -117,6 +117,7 @@ class Group(NamedTuple):
     one_port: bool = False  # a rank drives one port or link at a time, and posts one message after the other
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
     wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
+    rail_only: bool = False  # over several tiers: ranks at different places of their domains meet inside one alone
     links: int = 0  # of routed tiers, on which the messages of every step are put
 
     @property

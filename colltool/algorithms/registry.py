@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
-from colltool.base.primitives import SHORT, AllPeers, Peers, Primitive, Schedule, Terms
+from colltool.base.primitives import SHORT, AllPeers, Chain, Peers, Primitive, Ring, Schedule, Terms
 
 BRUCK = (
     'Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing '
@@ -192,7 +192,14 @@ class Algorithm(NamedTuple):
         if group.topology not in self.topologies:
             return f"{needs(self.topologies)}; this is {group.spoken}"
         reason = next((reason for requirement in self.requires if (reason := requirement(group))), None)
+        reason = reason or (self._changes_rails(group) if group.rail_only else None)
         return reason or (self._too_long(group) if group.links else None)
+
+    def _changes_rails(self, group: Group) -> str | None:
+        """Flat schedules but those that keep to rails send between ranks at different places of their domains."""
+        routes = [terms.route for terms in self.schedule(group)]
+        kept = all(isinstance(route, Ring | Chain) and route.via == "rails" for route in routes)
+        return None if kept else "sends from rail to rail, which never meet here: what goes tier by tier does, or keeps to rails"
 
     def _too_long(self, group: Group) -> str | None:
         """Too many messages, or steps that all differ, to put on links one by one."""

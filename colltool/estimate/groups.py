@@ -187,6 +187,7 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         tree_beta=readings.tree_beta,
         posts_cost=all(span.tier.post is not None for span in placed.spans),
         one_port=readings.ports == "one",
+        rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
         links=sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
     )
     return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings)

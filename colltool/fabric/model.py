@@ -108,7 +108,8 @@ class LatticeTier(TierBase):
 class ClosTier(SizedTier):
     """Levels of switches, bottom up; give ``alpha`` for a single level or ``levels`` for more.
 
-    ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however many ports they have.
+    ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however many ports they have. ``rails``:
+    ``only`` where rails never meet: ranks at different places of their domains reach each other by way of a neighbour inside one.
     """
 
     topology: Literal["clos"]
@@ -116,12 +117,17 @@ class ClosTier(SizedTier):
     trunk: Annotated[ft.Bandwidth | None, _TRUNK] = None
     levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
     planes: Annotated[Planes | None, PLANES] = None
+    rails: Annotated[Literal["optimised", "only"], Accepted("optimised or only")] = "optimised"
     in_network: Annotated[InNetwork | None, _IN_NETWORK] = None
     sizing: Annotated[Sizing | None, _SIZING] = None
 
     @property
     def switches(self) -> InNetwork | None:
         return self.in_network
+
+    @property
+    def rail_only(self) -> bool:
+        return self.rails == "only"
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -306,6 +312,11 @@ class Fabric(Part):
         if (second := parts.first_repeated(names)) is not None:
             what = f"two tiers have the same name: {', '.join(names)}"
             raise Slips(Slip(what, "give each a name of its own", ("tiers", second, "name")))
+        if self.tiers[0].rail_only:
+            fix = "put the tier that a node has inside before it, or leave rails out"
+            raise Slips(
+                Slip("rails that never meet need a tier inside, over which messages change rails", fix, ("tiers", 0, "rails"))
+            )
         # a collective runs under one protocol throughout, so tiers that list any need one in common
         for primitive in Primitive:
             lists = {tier.name: list(own) for tier in self.tiers if (own := tier.protocols_for(primitive))}

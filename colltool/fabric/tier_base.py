@@ -112,6 +112,11 @@ class TierBase(Part):
         return self
 
     @property
+    def rail_only(self) -> bool:
+        """Whether ranks reach only those at their own place of other endpoints."""
+        return False
+
+    @property
     def switches(self) -> InNetwork | None:
         """What its switches compute."""
         return None

@@ -118,6 +118,14 @@ def test_no_price_of_a_generated_fabric_is_below(start: int) -> None:
         assert below(where, primitive, size, who, readings) == []
 
 
+@pytest.mark.parametrize("start", range(0, 40, 10))
+def test_no_price_of_a_routed_fabric_is_below(start: int) -> None:
+    for seed in range(start, start + 10):
+        where = gated.made_routed(seed)
+        for primitive in list(Primitive)[seed % 2 :: 2]:
+            assert below(where, primitive, 10.0 ** (seed % 9 + 1), None, gated.READINGS[seed % 2]) == []
+
+
 def test_what_runs_on_other_wires_has_none() -> None:
     """The exceptions: an inner fabric stretched over all ranks, machines beside them; two ports where one is given."""
     where = fabric(star(8), star(4, bw=5.0))

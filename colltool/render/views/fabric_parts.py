@@ -309,6 +309,8 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
     levels = list(zip(kind.classes, facts.levels, strict=False)) if kind.levels else []
     yield from _trunk_lines(kind)
     yield from planes_lines(kind)
+    if tier.rail_only:
+        yield "rails only: to another rail by way of a neighbour inside the endpoint"
     for at in sorted(range(len(levels)), reverse=outermost_first):
         one, level = levels[at]
         s = ""  # such as ``s 4 of all endpoints below, {uplinks: 2} of the switches below``; ``s 1`` is none
