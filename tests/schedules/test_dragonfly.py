@@ -1,4 +1,4 @@
-"""Routes of a dragonfly: sums by switch against message by message, and capacities and distances against its cables one by one."""
+"""Routes of a dragonfly: sums by switch against message by message; capacities and distances against its cables."""
 
 from __future__ import annotations
 
