@@ -24,6 +24,8 @@ EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
 ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
 """Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
 
+SCHEMA_LINE = "yaml-language-server: $schema=fabric.schema.json"
+"""What editors take the schema from; of a shipped file it stands beside."""
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
 _WHOLE = re.compile(r"\d{1,8}")
 
