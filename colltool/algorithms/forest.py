@@ -23,8 +23,9 @@ from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Links, Primitive, S
 
 ON_LINKS: frozenset[Topology] = frozenset({"graph", "hyperx"})
 MOST_RANKS = 24  # beyond it packing takes seconds
-_FINEST = 64  # rates are taken as multiples of the slowest over this
+_FINEST = 1024  # rates are taken as multiples of the slowest over this, rounded down
 _ENDLESS = 1 << 60
+_DUST = 1e-6
 
 Capacities = dict[int, dict[int, int]]  # node, next node -> whole units
 
@@ -63,7 +64,7 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     unit = min(edge.Bps for edge in wires.edges) / _FINEST
     links: Capacities = {rank: {} for rank in range(wires.endpoints)}
     for edge in wires.edges:
-        links[edge.a][edge.b] = links[edge.a].get(edge.b, 0) + round(edge.Bps / unit)
+        links[edge.a][edge.b] = links[edge.a].get(edge.b, 0) + int(edge.Bps / unit + _DUST)
     rate = _best_rate(links, roots)
     fine = rate.denominator  # so many times finer units make whole trees
     common = gcd(*(units * fine for row in links.values() for units in row.values()), rate.numerator)

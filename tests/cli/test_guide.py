@@ -114,7 +114,7 @@ def test_a_long_chapter_opens_in_the_pager(args: tuple[str, ...], paged: bool, m
     monkeypatch.setattr("pydoc.pager", seen.append)
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((80, 40)))
-    guide(topic=args[0] if args else None, no_pager="--no-pager" in args, output=None)
+    guide(topic=args[0] if args else None, html=None, no_pager="--no-pager" in args, output=None)
     assert bool(seen) == paged
 
 
