@@ -97,6 +97,9 @@ def test_the_changelog_has_an_entry_for_this_version() -> None:
     match = re.search(rf"^## \[?{re.escape(colltool.__version__)}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
     assert match, "no heading"
     assert match[1].strip(), "an empty entry"
+    newest = re.search(r"^## \[([^\]]+)\]", changelog, re.MULTILINE)
+    assert newest, "no entry"
+    assert newest[1] == colltool.__version__, "the version follows the newest entry"
 
 
 def test_what_tools_leave_behind_is_ignored() -> None:
