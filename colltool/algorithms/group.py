@@ -50,7 +50,6 @@ def _joined(*by: JoinedBy) -> frozenset[Topology]:
 
 SWITCHED = _joined("switches")
 FULL_MESH = _joined("pair_links")
-ROUTED = _joined("routes")
 ONE_TIER = _joined("switches", "pair_links", "routes")
 ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers", "routed_tiers"}
 LATTICE = _joined("neighbour_links")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from itertools import combinations
-from math import inf
+from math import inf, prod
 
 from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.registry import JAIN_SABHARWAL, UB_MESH, algorithm
@@ -26,18 +26,11 @@ def several_axes(group: Group) -> str | None:
         return "needs links between the ranks themselves: a HyperX without hosts"
     if sum(size > 1 for size in wires.shape) < 2:
         return "one axis is a full mesh: that is direct or two-shot"
-    return None if wires.endpoints == group.ranks == _nodes(wires) else "the group does not fill every axis"
+    return None if wires.endpoints == group.ranks == prod(wires.shape) else "the group does not fill every axis"
 
 
 def _axes(group: Group) -> HyperXWires | None:
     return group.wires if isinstance(group.wires, HyperXWires) and not group.wires.hosts else None
-
-
-def _nodes(wires: HyperXWires) -> int:
-    nodes = 1
-    for size in wires.shape:
-        nodes *= size
-    return nodes
 
 
 def turned_axes(wires: HyperXWires) -> list[list[int]]:

@@ -7,9 +7,12 @@ links for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from math import prod
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
+
+Node = TypeVar("Node", int, int | str)
 
 Routing = Literal["minimal", "valiant", "adaptive"]
 """Shortest paths; by way of a random other group; whichever of the two loads the busiest link less."""
@@ -30,6 +33,18 @@ class CutSide(NamedTuple):
     first: int
     after: int
     Bps: float
+
+
+def hops_from(start: Node, beside: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
+    """The nodes that a node reaches, the nearest first, and over how many links."""
+    found, waiting = {start: 0}, deque([start])
+    while waiting:
+        here = waiting.popleft()
+        for there in beside.get(here, ()):
+            if there not in found:
+                found[there] = found[here] + 1
+                waiting.append(there)
+    return found
 
 
 class GraphWires(NamedTuple):
@@ -78,15 +93,16 @@ class GraphWires(NamedTuple):
 
     def joins_all(self) -> bool:
         """Whether every endpoint reaches every other."""
-        beside: dict[int, list[int]] = {}
-        for edge in self.edges:
-            beside.setdefault(edge.a, []).append(edge.b)
-        met, waiting = {0}, [0]
-        while waiting:
-            new = set(beside.get(waiting.pop(), ())) - met
-            met |= new
-            waiting += new
+        met = hops_from(0, self.beside)
         return all(end in met for end in range(self.endpoints))
+
+    @property
+    def beside(self) -> dict[int, set[int]]:
+        """For each node those that it has links to."""
+        found: dict[int, set[int]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.a, set()).add(edge.b)
+        return found
 
     def cuts(self) -> Iterator[CutSide]:
         """Around every endpoint, and every run of the first endpoints, switches on the side that saves most."""
@@ -246,9 +262,6 @@ class DragonflyWires(NamedTuple):
     def slowed(self, factor: float) -> DragonflyWires:
         """With latencies times a factor."""
         return self._replace(local_alpha_s=self.local_alpha_s * factor, global_alpha_s=self.global_alpha_s * factor)
-
-    def joins_all(self) -> bool:
-        return True
 
     def cuts(self) -> Iterator[CutSide]:
         """Each switch of the first group, runs of them, and runs of groups, while any endpoint stands on the other side."""

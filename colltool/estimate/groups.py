@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from math import gcd
 from typing import Any, TypeVar
 
@@ -41,7 +41,7 @@ class Span:
     behind: int = 1
     seen: dict[tuple[Readings, bool, bool], Seen] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    @property
+    @cached_property
     def seat(self) -> TierSeat:
         return TierSeat(self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy)
 
@@ -149,9 +149,9 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
     if key in span.seen:
         return span.seen[key]
     tier, kind, idle_nics = span.tier, capabilities_of(span.tier), span.ranks_inside if leaders else 1
-    seat = span.seat._replace(nics=idle_nics)
+    seat = span.seat if idle_nics == 1 else replace(span.seat, nics=idle_nics)
     reach = tier_paths(seat, readings)
-    hardware = reach.in_switch
+    hardware, wires = reach.in_switch, seat.wires
     group = Group(
         ranks=span.endpoints,
         topology=tier.topology,
@@ -164,8 +164,8 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
         tree_beta=readings.tree_beta,
         posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
-        wires=None if seat.wires is None else seat.wires.scaled(1 / (tier.bandwidth * tier.ports)),
-        links=0 if seat.wires is None else seat.wires.links,
+        wires=None if wires is None else wires.scaled(1 / (tier.bandwidth * tier.ports)),
+        links=0 if wires is None else wires.links,
     )
     return span.seen.setdefault(key, (group, reach))
 

@@ -243,7 +243,7 @@ def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
     levels, scattered = _tier_levels(tier, 1, readings, seat.nics, occupancy), readings.placement == "scattered"
     kind = capabilities_of(tier)
     spec, block = kind.in_network, kind.sizing
-    wired = _wired([seat._replace(inside=1)], ranks, readings)
+    wired = _wired([seat if seat.inside == 1 else replace(seat, inside=1)], ranks, readings)
     found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
     if spec is None:
         return found

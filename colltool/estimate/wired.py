@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.wires import Wires, shared
-from colltool.estimate.placement import Occupancy
+from colltool.estimate.placement import PACKED, Occupancy
 from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from colltool.schedules.links import Floats, Indices, LinkModel
 
 
-class TierSeat(NamedTuple):
+@dataclass(frozen=True)
+class TierSeat:
     """How a group sits on a tier.
 
     ``inside``: members behind an endpoint; ``behind``: ranks behind it, which share its links; ``nics``: ports of each sender.
@@ -29,9 +30,9 @@ class TierSeat(NamedTuple):
     inside: int = 1
     behind: int = 1
     nics: int = 1
-    occupancy: Occupancy = Occupancy()
+    occupancy: Occupancy = PACKED
 
-    @property
+    @cached_property
     def wires(self) -> Wires | None:
         """The wires of a routed tier that the group meets, a rank's part of what all behind an endpoint share; None elsewhere."""
         stride = self.occupancy.stride

@@ -102,7 +102,7 @@ class TierCapabilities(ABC, Generic[Of]):
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> Of | None:  # noqa: ARG002
         """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
-        return self.tier
+        return self.tier if self.part(endpoints) is not None else None
 
     @property
     def link_kinds(self) -> tuple[LinkKind, ...]:

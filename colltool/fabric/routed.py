@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import Counter
 from functools import cached_property
 from math import prod
 
 from colltool.algorithms.group import Axis
-from colltool.algorithms.wires import Edge, GraphWires, HyperXWires
-from colltool.base.formatting import Shape, shape_text
+from colltool.algorithms.wires import Edge, GraphWires, HyperXWires, hops_from
+from colltool.base.formatting import shape_text
 from colltool.fabric.capabilities import LinkKind, TierCapabilities
 from colltool.fabric.routed_tiers import GraphTier, HyperXTier
 
@@ -34,10 +33,8 @@ class GraphTopology(TierCapabilities[GraphTier]):
         return self._wires.of_first(endpoints)
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        return () if stride > 1 or self._wires.of_first(endpoints).joins_all() else None
-
-    def slice(self, endpoints: int, shape: Shape | None = None) -> GraphTier | None:  # noqa: ARG002
-        return self.tier if self.part(endpoints) is not None else None
+        whole = stride > 1 or endpoints == self.tier.endpoints  # the file was refused if its ranks were not joined
+        return () if whole or self._wires.of_first(endpoints).joins_all() else None
 
     @property
     def neighbours(self) -> int:
@@ -54,7 +51,9 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
     @property
     def diameter_links(self) -> int:
-        return max(max(row[: self.tier.endpoints]) for row in _hops(self._wires))
+        ends, beside = range(self.tier.endpoints), self._wires.beside
+        apart = (hops_from(start, beside) for start in ends)
+        return max(hops[end] for hops in apart for end in ends)
 
     @property
     def bisection_Bps(self) -> float:
@@ -73,22 +72,6 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
         return len(self.tier.switch_names)
-
-
-def _hops(wires: GraphWires) -> Iterator[list[int]]:
-    """Links from each endpoint to every node."""
-    beside: dict[int, list[int]] = {}
-    for edge in wires.edges:
-        beside.setdefault(edge.a, []).append(edge.b)
-    for start in range(wires.endpoints):
-        apart, waiting = {start: 0}, deque([start])
-        while waiting:
-            here = waiting.popleft()
-            for there in beside[here]:
-                if there not in apart:
-                    apart[there] = apart[here] + 1
-                    waiting.append(there)
-        yield [apart[node] for node in range(wires.nodes)]
 
 
 class HyperXTopology(TierCapabilities[HyperXTier]):
@@ -135,9 +118,6 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
                 return None
             left //= taken
         return ()
-
-    def slice(self, endpoints: int, shape: Shape | None = None) -> HyperXTier | None:  # noqa: ARG002
-        return self.tier if self.part(endpoints) is not None else None
 
     @property
     def neighbours(self) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from colltool.algorithms.wires import Routing
+from colltool.algorithms.wires import Routing, hops_from
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Slip, Slips
 from colltool.fabric import tier_parts as parts
@@ -28,6 +28,11 @@ MOST_ROUTES = 10_000_000
 """Of a dragonfly: switches of a group times groups times the cables of one; more take too long to follow."""
 
 
+def _link(edge: tuple[int | str, int | str] | parts.GraphLink) -> parts.GraphLink:
+    """What a pair stands for: one link of the tier's own numbers."""
+    return edge if isinstance(edge, parts.GraphLink) else parts.GraphLink(between=edge)
+
+
 class GraphTier(TierBase):
     """An explicit graph: ``edges`` join ranks, numbered from 0, and switches by name; ``alpha``, ``bandwidth`` are one link's.
 
@@ -37,14 +42,15 @@ class GraphTier(TierBase):
     topology: Literal["graph"]
     alpha: ft.Alpha
     edges: Annotated[
-        tuple[Annotated[Annotated[tuple[parts.Node, parts.Node], _EDGE] | parts.GraphLink, _EDGE], ...],
+        tuple[Annotated[Annotated[tuple[parts.Node, parts.Node], _EDGE] | parts.GraphLink, AfterValidator(_link), _EDGE], ...],
         Field(min_length=1, max_length=MOST_EDGES),
         _EDGES,
     ]
 
     @property
     def links(self) -> tuple[parts.GraphLink, ...]:
-        return tuple(one if isinstance(one, parts.GraphLink) else parts.GraphLink(between=one) for one in self.edges)
+        """As :func:`_link` made them of the file's ``edges``."""
+        return tuple(one for one in self.edges if isinstance(one, parts.GraphLink))
 
     @property
     def endpoints(self) -> int:
@@ -76,12 +82,7 @@ class GraphTier(TierBase):
         for one in self.links:
             for a, b in (one.between, one.between[::-1]):
                 beside.setdefault(a, set()).add(b)
-        waiting: list[int | str] = [0]
-        seen: set[int | str] = {0}
-        while waiting:
-            new = beside[waiting.pop()] - seen
-            seen |= new
-            waiting += new
+        seen = hops_from(0, beside)
         if len(seen) < nodes:
             apart = next(end for end in beside if end not in seen)
             raise Slips(Slip(f"{apart} cannot be reached from rank 0", "join it by a link", ("edges",)))

@@ -18,7 +18,6 @@ from colltool.schedules.own import MOST_CHUNKS, MOST_MOVES, MOST_RANKS, OwnSched
 
 FORM = "MSCCL++ plan"
 MOST_STEPS = 200_000
-_NEWER = "older plans call their parts otherwise: write it anew with MSCCL++'s language"
 
 # what an operation does with the places that it names: copies the one source, or adds the sources up, and writes all targets
 COPIES = frozenset(("copy", "put", "pws", "pwsf", "get", "ppkt", "rppkt", "cpkt", "upkt"))
