@@ -126,6 +126,12 @@ def rail_pods(pods: int, rails: int, nics_per_rail: int, radix: int, oversubscri
     return clos_plan(pods, nics_per_rail * rails, radix, rails=rails, levels=2, hops=(oversubscription,))
 
 
+CUBE_MESH = {
+    (0, 1): 1, (0, 2): 1, (0, 3): 2, (0, 4): 2, (1, 2): 2, (1, 3): 1, (1, 5): 2, (2, 3): 2, (2, 6): 1, (3, 7): 1,
+    (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2,
+}  # fmt: skip
+"""Links between two GPUs of NVIDIA's DGX-1V: eight V100 with six NVLinks of 25 GB/s each, a hybrid cube-mesh."""
+
 HF_LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
     "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "max_position_embeddings": 131072,

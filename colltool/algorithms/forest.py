@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise
 from math import gcd
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, algorithm
 from colltool.algorithms.wires import Edge, GraphWires
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 ON_LINKS: frozenset[Topology] = frozenset({"graph", "hyperx"})
 MOST_RANKS = 24  # beyond it packing takes seconds
@@ -40,10 +42,14 @@ class Tree(NamedTuple):
     @property
     def depths(self) -> dict[int, int]:
         """Links from the root to each rank."""
-        found = {self.root: 0}
-        for a, b in self.links:
-            found[b] = found[a] + 1
-        return found
+        return _depths(self.root, self.links)
+
+
+def _depths(root: int, links: Sequence[tuple[int, int]]) -> dict[int, int]:
+    found = {root: 0}
+    for a, b in links:
+        found[b] = found[a] + 1
+    return found
 
 
 class Forest(NamedTuple):
@@ -95,6 +101,8 @@ def _fill(trees: Sequence[Tree], links: Capacities) -> float:
 
 def _best_rate(links: Capacities, roots: Sequence[int]) -> Fraction:
     """Units of each root such that no set of ranks owes the rest more than it can send: from one violated cut to the next."""
+    from fractions import Fraction  # which prices on other networks do without
+
     source = -1
     rate = Fraction(min(sum(row.values()) for row in links.values()))
     while True:
@@ -122,6 +130,8 @@ class _Batch(NamedTuple):
 
 def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[Tree]:
     """Trees grown link by link, never one that would leave another tree without a way (Bérczi and Frank)."""
+    from fractions import Fraction
+
     left = {rank: dict(row) for rank, row in links.items()}
     growing = [_Batch(root, each, frozenset({root}), ()) for root in roots]
     done: list[_Batch] = []
@@ -140,7 +150,7 @@ def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[Tree]:
 
 def _next_link(left: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tuple[int, int, int]:
     """A link out of what a batch has reached, nearest its root first, and how many of its trees may take it."""
-    depths = Tree(batch.root, Fraction(1), batch.links).depths
+    depths = _depths(batch.root, batch.links)
     for a in sorted(batch.reached, key=lambda rank: (depths[rank], rank)):
         for b, units in left[a].items():
             if units and b not in batch.reached and (count := _may_take(left, a, b, batch, others)):

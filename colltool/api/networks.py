@@ -253,7 +253,7 @@ def verify(
     pieces, steps, vectors = v.count_if(segments, "segments"), v.flag_of(trace, "trace"), _vectors_of(values)
     if vectors and not steps:
         raise ColltoolError("are shown step by step", argument="values", fix=f"add {given('trace', True)}")
-    other = None if simulator is None else simulator_of(simulator)
+    other = None if simulator is None else simulator_of(v.text_of(simulator, "simulator", "htsim"))
     if other is not None:
         find_simulator(other)
     found = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, problems_of
+from colltool.base.extras import needs_extra
 from colltool.cli import options as o
 from colltool.cli.command import command
 from colltool.cli.tools import TOOLS, answered, input_schema, output_schema
@@ -35,7 +36,6 @@ object (guide, topics fabrics and jobs), or as a file of the folder that the ser
 10^6, 16MiB 2^20. Answers are JSON in SI units: *_s seconds, *_Bps bytes a second; a sentence stands before it. An error says what
 is wrong, where, and what to write instead. accuracy or +- in an answer is how far off it may be: where two differ by less, either
 may win."""
-_NEED = 'pip install "mcp>=2.3"'
 
 
 @command()
@@ -59,7 +59,7 @@ def mcp(
         import anyio
         from mcp.server.stdio import stdio_server
     except ImportError as error:
-        raise ColltoolError("the server needs the SDK of the Model Context Protocol, which is missing", fix=_NEED) from error
+        raise needs_extra("mcp", "the server", "the SDK of the Model Context Protocol") from error
     collect()
     working("waiting for the lines of a client on stdin; Ctrl-C ends it")
     root = None if folder is None else folder.resolve()

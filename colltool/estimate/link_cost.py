@@ -11,6 +11,7 @@ from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, 
 from colltool.base.result import Same
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import Flows, PathClass, PathClasses, at_most, everybody, leaving, one_alone, tree_flows
+from colltool.estimate.wired import TierNumbers
 
 
 class LinkCost(NamedTuple):
@@ -42,6 +43,23 @@ class LinkCost(NamedTuple):
     @property
     def effective_Bps(self) -> float:
         return self.bandwidth_Bps * self.eta_beta
+
+    @classmethod
+    def on(cls, tier: TierNumbers, n_alpha: float, alpha_s: float, per_byte_s: float, *, level: str = "") -> LinkCost:
+        """Messages that were put on links: n_β counts bytes over the tier's own bandwidth, slower or shared links for more.
+
+        ``alpha_s``: seconds each, η included; ``per_byte_s``: seconds a byte of the payload.
+        """
+        return cls(
+            tier=tier.name,
+            level=level or tier.name,
+            n_alpha=n_alpha,
+            n_beta=per_byte_s * tier.bandwidth_Bps * tier.eta_beta,
+            alpha_s=alpha_s,
+            eta_alpha=tier.eta_alpha,
+            bandwidth_Bps=tier.bandwidth_Bps,
+            eta_beta=tier.eta_beta,
+        )
 
 
 def link_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[LinkCost]:
@@ -182,11 +200,16 @@ def _rounds(route: Rounds, reach: PathClasses) -> list[LinkCost]:
         elif route.partner == "fanout":  # one in every block of 2·stride ranks sends
             one = _scaled(one, 1 / (2 * stride))
         costs.append(one)
-    merged = []
+    return merged(costs)
+
+
+def merged(costs: Sequence[LinkCost]) -> list[LinkCost]:
+    """Neighbouring rounds that cost the same as one run."""
+    found = []
     for _, run in groupby(costs, key=lambda c: (c.tier, c.level, Same(c.eta_beta), Same(c.alpha_s), c.energy)):
         alike = list(run)
-        merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
-    return merged
+        found.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
+    return found
 
 
 def _peers(route: Peers, terms: Terms, reach: PathClasses) -> list[LinkCost]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import groupby
 from typing import NamedTuple, assert_never
 
 import numpy as np
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
-from colltool.base.result import Same
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.link_cost import LinkCost
+from colltool.estimate.link_cost import LinkCost, merged
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.wired import WiredTiers
 from colltool.schedules.executor import Network
@@ -60,7 +58,7 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
         case Trees():
             return [_cost(terms, _trees(route, ranks, wired), wired)]
         case Rounds():
-            return _merged([_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)])
+            return merged([_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)])
         case Peers():
             return [_cost(terms, _scaled(_to_each(wired), terms.n_beta / terms.n_alpha), wired)]
         case AllPeers():
@@ -128,7 +126,6 @@ def _trees(route: Trees, ranks: int, wired: WiredTiers) -> Carried:
     src, dst = (np.concatenate([child, parent]), np.concatenate([parent, child])) if route.both_ways else (parent, child)
     carried = _carried(wired, Sends(src, dst, np.full(len(src), 0.5)))
     mean = sum(slowest.values()) / len(slowest)
-    # a rank that drives more than one full port (--tree-beta) moves as much less
     return carried._replace(mean_s=mean, longest_s=mean)
 
 
@@ -192,8 +189,7 @@ def _energy(wired: WiredTiers, sent: Sends) -> float | None:
 def _times(one: Carried, count: float, *, worst: bool) -> Carried:
     """The same step so often."""
     seconds = one.longest_s if worst else one.mean_s
-    energy = None if one.energy is None else one.energy * count
-    return one._replace(mean_s=seconds, longest_s=seconds, per_byte_s=one.per_byte_s * count, energy=energy)
+    return _scaled(one, count)._replace(mean_s=seconds, longest_s=seconds)
 
 
 def _sum(steps: Sequence[Carried]) -> Carried:
@@ -210,21 +206,11 @@ def _sum(steps: Sequence[Carried]) -> Carried:
 
 
 def _cost(terms: Terms, carried: Carried, wired: WiredTiers) -> LinkCost:
-    """As a run of messages: n_β counts bytes over the tier's own bandwidth, so that slower or shared links count for more."""
-    numbers = wired.numbers[carried.tier]
-    n_beta = carried.per_byte_s * numbers.bandwidth_Bps * numbers.eta_beta
-    energy = carried.energy / (wired.ranks * n_beta) if carried.energy is not None and n_beta else None
-    return LinkCost(
-        tier=numbers.name,
-        level=numbers.name,
-        n_alpha=terms.n_alpha,
-        n_beta=n_beta,
-        alpha_s=carried.longest_s,
-        eta_alpha=numbers.eta_alpha,
-        bandwidth_Bps=numbers.bandwidth_Bps,
-        eta_beta=numbers.eta_beta,
-        energy=energy,
-    )
+    """As a run of messages."""
+    cost = LinkCost.on(wired.numbers[carried.tier], terms.n_alpha, carried.longest_s, carried.per_byte_s)
+    if carried.energy is None or not cost.n_beta:
+        return cost
+    return cost._replace(energy=carried.energy / (wired.ranks * cost.n_beta))
 
 
 def _posted(one: LinkCost, wired: WiredTiers) -> LinkCost:
@@ -235,12 +221,3 @@ def _posted(one: LinkCost, wired: WiredTiers) -> LinkCost:
         inside *= size
     last = wired.numbers[-1]
     return one._replace(alpha_s=one.alpha_s + posts - last.post_s * last.eta_alpha)
-
-
-def _merged(costs: Sequence[LinkCost]) -> list[LinkCost]:
-    """Neighbouring rounds that cost the same as one run."""
-    merged = []
-    for _, run in groupby(costs, key=lambda c: (c.tier, Same(c.alpha_s), c.energy)):
-        alike = list(run)
-        merged.append(alike[0]._replace(n_alpha=len(alike), n_beta=sum(c.n_beta for c in alike)))
-    return merged

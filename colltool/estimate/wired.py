@@ -51,6 +51,18 @@ class TierNumbers(NamedTuple):
     post_s: float
 
 
+def numbers_on(seat: TierSeat, *, ideal: bool) -> TierNumbers:
+    tier = seat.tier
+    return TierNumbers(
+        name=tier.name,
+        bandwidth_Bps=tier.bandwidth * tier.ports,
+        eta_alpha=1.0 if ideal else tier.eta.alpha,
+        eta_beta=1.0 if ideal else tier.eta.beta,
+        energy=None if tier.energy is None else tier.energy / seat.nics,
+        post_s=tier.post or 0.0,
+    )
+
+
 def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: float = 1.0, last: bool = True) -> LinkModel:
     """The links of a tier as the group's members use them; on the ``last`` tier with servers or padding after the ranks."""
     from colltool.schedules.links import LevelBoundary, links_of
@@ -94,17 +106,7 @@ class WiredTiers:
 
     @cached_property
     def numbers(self) -> tuple[TierNumbers, ...]:
-        return tuple(
-            TierNumbers(
-                name=seat.tier.name,
-                bandwidth_Bps=seat.tier.bandwidth * seat.tier.ports,
-                eta_alpha=1.0 if self.ideal else seat.tier.eta.alpha,
-                eta_beta=1.0 if self.ideal else seat.tier.eta.beta,
-                energy=None if seat.tier.energy is None else seat.tier.energy / seat.nics,
-                post_s=seat.tier.post or 0.0,
-            )
-            for seat in self.seats
-        )
+        return tuple(numbers_on(seat, ideal=self.ideal) for seat in self.seats)
 
     @cached_property
     def network(self) -> Network:

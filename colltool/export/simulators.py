@@ -55,7 +55,7 @@ INSTALLATIONS: Mapping[Simulator, Installation] = {
 
 def simulator_of(name: str) -> Simulator:
     for known in INSTALLATIONS:
-        if isinstance(name, str) and known == name:  # an array would compare element by element
+        if known == name:
             return known
     raise ColltoolError(f"no simulator {shown(name)}", argument="simulator", fix=f"known: {', '.join(INSTALLATIONS)}")
 

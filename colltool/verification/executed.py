@@ -181,11 +181,6 @@ def composed_trace(placed: PlacedGroup, costed: CostModel, segments: int, readin
     return traced(*on_tiers(placed, costed, segments, readings), vectors)
 
 
-def composed_program(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> Program:
-    """ValueError: a phase has no schedule over endpoints alone."""
-    return on_tiers(placed, costed, segments, readings)[0]
-
-
 def on_tiers(placed: PlacedGroup, costed: CostModel, segments: int, readings: Readings) -> tuple[Program, Tiers]:
     """A composition's messages, and its tiers' ports and links to count them on; ValueError as :func:`composed`."""
     groups = [tier_group(span, readings, scale_out=k > 0 or placed.one_a_node)[0] for k, span in enumerate(placed.spans)]

@@ -23,7 +23,7 @@ from colltool.estimate.link_cost import LinkCost
 from colltool.estimate.phase_costs import own_part
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
-from colltool.estimate.wired import links_on
+from colltool.estimate.wired import TierNumbers, links_on, numbers_on
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.executor import Network, joined
@@ -72,9 +72,9 @@ class OwnLinks(Network):
     """
 
     def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
-        super().__init__(*(_links(span, placed, readings) for span in placed.spans))
-        post = [(span.tier.post or 0.0) * (1.0 if readings.ideal else span.tier.eta.alpha) for span in placed.spans]
-        self.post_s, tiers = np.array(post), len(placed.spans)
+        self.numbers = [numbers_on(span.seat, ideal=readings.ideal) for span in placed.spans]
+        super().__init__(*(_links(span, placed, tier) for span, tier in zip(placed.spans, self.numbers, strict=True)))
+        self.post_s, tiers = np.array([one.post_s * one.eta_alpha for one in self.numbers]), len(placed.spans)
         self.ready_s = np.zeros(placed.ranks)
         self.hops_there, self.alpha_there_s = np.zeros((2, placed.ranks, tiers))  # of the chain up to each rank
         self.per_byte_s = np.zeros(tiers)
@@ -131,8 +131,8 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
     links, sizes = OwnLinks(under, readings), np.full(_chunks(schedule), 1 / schedule.chunks)
     for batch in schedule.batches:
         links.carry(batch, sizes)
-    numbers = zip(under.spans, *(each.tolist() for each in (*links.chain(), links.per_byte_s)), strict=True)
-    costs = [_link_cost(*one, ideal=readings.ideal) for one in numbers]
+    found = (each.tolist() for each in (*links.chain(), links.per_byte_s))
+    costs = [_link_cost(*one) for one in zip(under.spans, links.numbers, *found, strict=True)]
     parts = tuple(
         CostTerm(schedule.primitive, schedule.name, schedule.ranks, 1.0, cost, route=Links())
         for cost in costs
@@ -153,9 +153,9 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
     )
 
 
-def _links(span: Span, placed: PlacedGroup, readings: Readings) -> LinkModel:
+def _links(span: Span, placed: PlacedGroup, tier: TierNumbers) -> LinkModel:
     """A tier's links with η; uplinks without, as their oversubscription counts already."""
-    eta_alpha, eta_beta = (1.0, 1.0) if readings.ideal else (span.tier.eta.alpha, span.tier.eta.beta)
+    eta_alpha, eta_beta = tier.eta_alpha, tier.eta_beta
     made = links_on(span.seat, placed.ranks, eta_alpha=eta_alpha, eta_beta=eta_beta, last=span is placed.spans[-1])
     if capabilities_of(span.tier).joined_by == "switches":
         made.classes = [one if one.endpoint else one._replace(capacity_Bps=one.capacity_Bps / eta_beta) for one in made.classes]
@@ -166,19 +166,8 @@ def _chunks(schedule: OwnSchedule) -> int:
     return 1 + max(int(one.chunk.max()) for batch in schedule.batches for one in batch)
 
 
-def _link_cost(span: Span, n_alpha: float, alpha_s: float, per_byte_s: float, *, ideal: bool) -> LinkCost:
+def _link_cost(span: Span, tier: TierNumbers, n_alpha: float, alpha_s: float, per_byte_s: float) -> LinkCost:
     """α is the mean over the chain; n_β counts an uplink's bytes as those of a port that takes as long."""
-    tier, kind = span.tier, capabilities_of(span.tier)
-    rate, eta_alpha, eta_beta = tier.bandwidth * tier.ports, 1.0, 1.0
-    if not ideal:
-        eta_alpha, eta_beta = tier.eta.alpha, tier.eta.beta
-    return LinkCost(
-        tier=tier.name,
-        level=kind.classes[-1].name if len(kind.classes) == 1 else tier.name,
-        n_alpha=n_alpha,
-        n_beta=per_byte_s * rate * eta_beta,
-        alpha_s=alpha_s / n_alpha if n_alpha else kind.classes[0].alpha_s * eta_alpha,
-        eta_alpha=eta_alpha,
-        bandwidth_Bps=rate,
-        eta_beta=eta_beta,
-    )
+    classes = capabilities_of(span.tier).classes
+    each_s = alpha_s / n_alpha if n_alpha else classes[0].alpha_s * tier.eta_alpha
+    return LinkCost.on(tier, n_alpha, each_s, per_byte_s, level=classes[-1].name if len(classes) == 1 else "")

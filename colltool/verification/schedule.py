@@ -81,7 +81,7 @@ def scheduled(fabric: Fabric, primitive: Primitive, name: str, group: AnyGroup =
             if placed.ranks**2 > MOST_MESSAGES:
                 raise _refused(f"{placed.ranks} ranks are too many to execute", costed.title)
             try:
-                return Scheduled(placed, costed, executed.composed_program(placed, costed, cut, readings))
+                return Scheduled(placed, costed, executed.on_tiers(placed, costed, cut, readings)[0])
             except ValueError as error:
                 raise _refused(str(error), costed.title) from error
     composed = [row.name for row in compositions(primitive)]

@@ -11,15 +11,11 @@ from typing import Any, NamedTuple
 
 import lp
 import pytest
-from small import clos, dragonfly, fabric, full_mesh, graph, hyperx, mesh, star, torus
+from small import CUBE_MESH, clos, dragonfly, fabric, full_mesh, graph, hyperx, mesh, star, torus
 
 import colltool
 
 BW = 1.0  # of a link, in units of the 100 GB/s that the fabrics have
-CUBE_MESH = {
-    (0, 1): 1, (0, 2): 1, (0, 3): 2, (0, 4): 2, (1, 2): 2, (1, 3): 1, (1, 5): 2, (2, 3): 2, (2, 6): 1, (3, 7): 1,
-    (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2,
-}  # fmt: skip
 
 Arcs = dict[tuple[int, int], float]
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import cos, pi, sin
 
 from colltool.algorithms.wires import DragonflyWires
 from colltool.base.formatting import counted, format_rate
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
-from colltool.render.drawing.svg import Area, Canvas, Focus
+from colltool.render.drawing.svg import Area, Canvas, Focus, on_circle
 from colltool.render.views.fabric_parts import switches_text
 
 MOST_GROUPS = 9  # that are drawn
@@ -21,7 +20,7 @@ def draw_dragonfly(canvas: Canvas, diagram: TierDiagram, wires: DragonflyWires, 
     """Groups with their switches, spines towards the middle; of many the first."""
     x, y = room.left + room.width / 2, room.top + _RADIUS + 2 * _SIDE
     drawn = min(wires.groups, MOST_GROUPS)
-    spots = [(x - _RADIUS * sin(2 * pi * k / drawn), y + _RADIUS * cos(2 * pi * k / drawn)) for k in range(drawn)]
+    spots = on_circle((x, y), _RADIUS, drawn)
     for a, b in combinations(spots, 2):
         canvas.line([a, b])
     rows = [wires.switches, *([wires.spines] if wires.spines else [])]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import cos, pi, prod, sin
+from math import prod
 from typing import NamedTuple, assert_never
 
 from colltool.algorithms.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import TierDiagram, endpoint_text
 from colltool.render.drawing.dragonfly import draw_dragonfly, draw_endpoint
-from colltool.render.drawing.svg import Area, Canvas, Focus
+from colltool.render.drawing.svg import Area, Canvas, Focus, on_circle
 from colltool.render.views.fabric_parts import link_text, switches_text
 
 MOST_NODES = 32  # ranks, and switches, that are drawn
@@ -100,12 +100,10 @@ def _graph(wires: GraphWires, room: Area) -> Sketch:
     """The first rank at the bottom."""
     ranks = range(min(wires.endpoints, MOST_NODES))
     switches = range(wires.endpoints, min(wires.nodes, wires.endpoints + MOST_NODES))
-    x, y = room.left + room.width / 2, room.top + _RADII[0] + _SIDE / 2
-    spots = {}
+    middle = room.left + room.width / 2, room.top + _RADII[0] + _SIDE / 2
+    spots: dict[int, tuple[float, float]] = {}
     for nodes, radius in zip((ranks, switches), _RADII, strict=True):
-        for place, node in enumerate(nodes):
-            turn = 2 * pi * place / len(nodes)
-            spots[node] = (x - radius * sin(turn), y + radius * cos(turn))
+        spots |= zip(nodes, on_circle(middle, radius, len(nodes)), strict=True)
     links = sorted({(min(edge.a, edge.b), max(edge.a, edge.b)) for edge in wires.edges})
     many = wires.nodes - wires.endpoints
     return Sketch(

@@ -7,6 +7,7 @@ scheme) take precedence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import cos, pi, sin
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -45,6 +46,12 @@ class Area(NamedTuple):
     @property
     def right(self) -> float:
         return self.left + self.width
+
+
+def on_circle(middle: tuple[float, float], radius: float, count: int) -> list[tuple[float, float]]:
+    """So many places evenly round a circle, the first at the bottom."""
+    turns = [2 * pi * number / count for number in range(count)]
+    return [(middle[0] - radius * sin(turn), middle[1] + radius * cos(turn)) for turn in turns]
 
 
 class Focus(NamedTuple):

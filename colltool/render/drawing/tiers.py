@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import ceil, cos, pi, prod, sin
+from math import ceil, prod
 from typing import NamedTuple
 
 from colltool.algorithms.group import Axis, JoinedBy
 from colltool.base.formatting import counted
 from colltool.render.drawing.diagram import LevelDiagram, TierDiagram, endpoint_text, level_texts, ports_text, uplink_texts
 from colltool.render.drawing.routed import draw_routed, drawn_ranks
-from colltool.render.drawing.svg import Area, Canvas, Focus, Tone
+from colltool.render.drawing.svg import Area, Canvas, Focus, Tone, on_circle
 
 AXES = 3  # of a block
 MOST = 8  # places of an axis that are all drawn; of more, the first and last few
@@ -171,8 +171,7 @@ def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: Area, room: Area) ->
     count, drawn = diagram.facts.endpoints, _drawn_pairs(diagram)
     radius = _RADIUS if drawn > 1 else 0.0
     middle = (room.left + room.width / 2, room.top + radius + _SIDE / 2)
-    turns = [2 * pi * number / drawn for number in range(drawn)]
-    spots = [(middle[0] - radius * sin(turn), middle[1] + radius * cos(turn)) for turn in turns]
+    spots = on_circle(middle, radius, drawn)
     for one, other in combinations(spots, 2):
         canvas.line([one, other])
     for x, y in spots:
