@@ -326,7 +326,7 @@ def chakra(
     """A step of colltool plan as Chakra execution traces, the input of ASTRA-sim: compute, collectives, what waits for what.
 
     Examples:
-      colltool export chakra llama3-70b -f dgx-h100 -n 64 --job-set batch.global=64 -o step
+      colltool export chakra llama3-70b -f dgx-h100 -n 32 --job-set batch.global=8 -o step
     """
     from colltool.export.chakra import chakra as files_of
     from colltool.export.chakra import to_know as known

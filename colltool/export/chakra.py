@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
@@ -134,6 +135,7 @@ class _CommGroups:
         return self.numbers.setdefault(members, len(self.numbers) + 1)
 
 
+@lru_cache(2**12)  # each call of a group asks again
 def _around(group: RankGroup, rank: int) -> tuple[int, ...]:
     first = rank - sum(rank // stride % size * stride for size, stride in group.axes)
     return tuple(first + one for one in group.members)

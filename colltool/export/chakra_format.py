@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import BinaryIO, Literal, NamedTuple, get_args
 
@@ -32,6 +33,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DOUBLE, _FLOAT, _INT32, _INT64, _UINT64, _SINT, _BOOL, _STRING = 3, 5, 7, 9, 13, (15, 17), 27, 29
 # what readers take an attribute from: Chakra's first feeder looks at one kind of integer for each name
 _INT32_NAMES = ("comm_src", "comm_dst", "comm_tag", "comm_priority")
+_KEPT = 2**16
 
 Value = bool | int | float | str
 
@@ -60,6 +62,8 @@ def encoded(nodes: Iterable[ChakraNode], metadata: Mapping[str, Value] | None = 
     return b"".join(_varint(len(one)) + one for one in (head, *map(_node, nodes)))
 
 
+# The nodes of a trace repeat each other: bytes of what was written before are kept.
+@lru_cache(_KEPT)
 def _varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
@@ -69,6 +73,7 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
+@lru_cache
 def _key(number: int, kind: int) -> bytes:
     return _varint(number << 3 | kind)
 
@@ -77,10 +82,12 @@ def _sized(number: int, content: bytes) -> bytes:
     return _key(number, _BYTES) + _varint(len(content)) + content
 
 
+@lru_cache(_KEPT)
 def _text(number: int, text: str) -> bytes:
     return _sized(number, text.encode())
 
 
+@lru_cache(_KEPT, typed=True)  # True and 1 are written differently
 def _attribute(name: str, value: Value) -> bytes:
     match value:
         case bool():
