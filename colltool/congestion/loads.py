@@ -65,6 +65,7 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
             raise ColltoolError(what, argument="fabric", fix=f"a smaller full mesh, with {given('overrides')}")
         levels, sizing = able.classes, able.sizing
         rails = sizing.rails if sizing is not None and len(levels) > 1 and inside % sizing.rails == 0 else 1
+        rails = inside if tier.rail_only else rails  # one for each place in a domain
         borders = [
             LevelBoundary(below.name, below.group, below.group * inside * rate / (above.oversubscription * rails))
             for below, above in pairwise(levels)
@@ -81,6 +82,7 @@ def link_models(fabric: Fabric) -> list[LinkModel]:
             alphas_s=alphas,
             boundaries=borders,
             rails=rails,
+            apart=tier.rail_only,
             wires=able.wires(size),
         )
         out.append(model)

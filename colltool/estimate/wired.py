@@ -64,17 +64,18 @@ def numbers_on(seat: TierSeat, *, ideal: bool) -> TierNumbers:
 
 
 def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: float = 1.0, last: bool = True) -> LinkModel:
-    """The links of a tier as the group's members use them; on the ``last`` tier with servers or padding after the ranks."""
+    """The links of a tier as the group's members use them; on the ``last`` tier with servers or padding after the ranks.
+
+    η is not for the uplinks of levels, whose oversubscription says what they carry: β is the less of the two (model, tiers).
+    """
     from colltool.schedules.links import LevelBoundary, links_of
 
     kind, who = capabilities_of(seat.tier), seat.occupancy
-    rate = kind.rate_Bps * eta_beta
     boundaries = []
     for below, above in pairwise(kind.classes if kind.joined_by == "switches" else ()):
         members = who.members(below.group)
-        boundaries.append(
-            LevelBoundary(below.name, members, members * seat.inside * who.ports(below.group) * rate / above.oversubscription)
-        )
+        ports = members * seat.inside * who.ports(below.group)
+        boundaries.append(LevelBoundary(below.name, members, ports * kind.rate_Bps / above.oversubscription))
     wires = shared(seat.wires, seat.inside)
     return links_of(
         kind.joined_by,
@@ -82,10 +83,12 @@ def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: fl
         seat.inside,
         -(-nodes // seat.inside) if last else seat.endpoints,
         "",
-        rate,
+        kind.rate_Bps * eta_beta,
         axes=kind.part(seat.endpoints, who.stride) or (),
         alphas_s=[one.alpha_s * eta_alpha for one in kind.classes],
         boundaries=boundaries,
+        rails=seat.inside if seat.tier.rail_only else 1,
+        apart=seat.tier.rail_only,
         wires=wires and wires.scaled(eta_beta).slowed(eta_alpha),
         stride=who.stride,
         alone=who.alone,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from colltool.algorithms.group import Axis, JoinedBy
 from colltool.algorithms.wires import Wires
+from colltool.base.errors import ColltoolError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.signedinteger[Any]]  # 32 bits where there is one for every message or rank, 64 elsewhere
@@ -102,15 +103,15 @@ class LevelBoundary(NamedTuple):
 class SwitchedLinks(LinkModel):
     """Two ports per rank and, for each domain of a level, uplinks and downlinks over which flows spread evenly.
 
-    With several ``rails`` a leaf belongs to one, and messages between rails climb to the last level. Nodes beyond the ranks are
-    switches with unlimited ports.
+    With several ``rails`` a leaf belongs to one, and messages between rails climb to the last level, or cannot be sent where the
+    rails are ``apart``: ColltoolError. Nodes beyond the ranks are switches with unlimited ports.
     """
 
     def __init__(self, ranks: int, inside: int = 1, endpoints: int = 0, tier: str = "", capacity_Bps: float = 1.0, *,
                  alphas_s: Sequence[float] = (0.0,), boundaries: Sequence[LevelBoundary] = (),
-                 rails: int = 1) -> None:  # fmt: skip
+                 rails: int = 1, apart: bool = False) -> None:  # fmt: skip
         super().__init__(ranks, inside, endpoints, tier, capacity_Bps)
-        self.alphas_s, self.boundaries, self.rails = np.array(alphas_s), boundaries, rails
+        self.alphas_s, self.boundaries, self.rails, self.apart = np.array(alphas_s), boundaries, rails, apart
         every = np.ones(ranks, dtype=bool)
         self.classes = [LinkClass(tier, f"ports {way}", every, capacity_Bps) for way in ("out", "in")]
         for one in boundaries:
@@ -130,7 +131,15 @@ class SwitchedLinks(LinkModel):
         endpoint, outer = ranks // self.inside % self.endpoints, ranks // (self.inside * self.endpoints)
         return (outer * -(-self.endpoints // size) + endpoint // size) * self.rails + self.rail(ranks)
 
+    def _check_rails(self, src: Indices, dst: Indices) -> None:
+        if self.apart and len(changing := np.flatnonzero(self.rail(src) != self.rail(dst))):
+            one = changing[0]
+            what = f"rank {src[one]} sends to rank {dst[one]}, from rail {self.rail(src)[one]} to rail {self.rail(dst)[one]}"
+            fix = f"send through rank {self.departures(src, dst)[one]}, the sender's neighbour on that rail"
+            raise ColltoolError(f"{what}, and rails never meet here", fix=fix)
+
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+        self._check_rails(src, dst)
         whole = np.ones(len(src))
         for way, ranks in enumerate((src, dst)):
             own = np.flatnonzero(ranks < self.ranks)
@@ -303,6 +312,7 @@ def links_of(
     alphas_s: Sequence[float] = (0.0,),
     boundaries: Sequence[LevelBoundary] = (),
     rails: int = 1,
+    apart: bool = False,
     wires: Wires | None = None,
     stride: int = 1,
     alone: bool = False,
@@ -311,7 +321,7 @@ def links_of(
     match joined_by:
         case "switches" | "tiers":
             return SwitchedLinks(
-                ranks, inside, endpoints, tier, capacity_Bps, alphas_s=alphas_s, boundaries=boundaries, rails=rails
+                ranks, inside, endpoints, tier, capacity_Bps, alphas_s=alphas_s, boundaries=boundaries, rails=rails, apart=apart
             )
         case "pair_links":
             return MeshLinks(ranks, inside, endpoints, tier, capacity_Bps, alpha_s=alphas_s[0])

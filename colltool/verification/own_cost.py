@@ -74,10 +74,10 @@ class OwnLinks(Network):
     def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
         self.numbers = [numbers_on(span.seat, ideal=readings.ideal) for span in placed.spans]
         super().__init__(*(_links(span, placed, tier) for span, tier in zip(placed.spans, self.numbers, strict=True)))
-        self.post_s, tiers = np.array([one.post_s * one.eta_alpha for one in self.numbers]), len(placed.spans)
+        self.post_s = np.array([one.post_s * one.eta_alpha for one in self.numbers])
         self.ready_s = np.zeros(placed.ranks)
-        self.hops_there, self.alpha_there_s = np.zeros((2, placed.ranks, tiers))  # of the chain up to each rank
-        self.per_byte_s = np.zeros(tiers)
+        self.hops_there, self.alpha_there_s = np.zeros((2, placed.ranks, len(placed.spans)))  # of the chain up to each rank
+        self.per_byte_s = np.zeros(len(placed.spans))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         src, dst, chunk = joined(batch)
@@ -129,8 +129,11 @@ class OwnLinks(Network):
 def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> CostModel:
     """A schedule on a group as it is, under one protocol or none."""
     links, sizes = OwnLinks(under, readings), np.full(_chunks(schedule), 1 / schedule.chunks)
-    for batch in schedule.batches:
-        links.carry(batch, sizes)
+    for number, batch in enumerate(schedule.batches, start=1):
+        try:
+            links.carry(batch, sizes)
+        except ColltoolError as error:
+            raise ColltoolError(f"step {number}: {error.what}", where=schedule.file, fix=error.fix) from error
     found = (each.tolist() for each in (*links.chain(), links.per_byte_s))
     costs = [_link_cost(*one) for one in zip(under.spans, links.numbers, *found, strict=True)]
     parts = tuple(
@@ -154,12 +157,8 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
 
 
 def _links(span: Span, placed: PlacedGroup, tier: TierNumbers) -> LinkModel:
-    """A tier's links with η; uplinks without, as their oversubscription counts already."""
-    eta_alpha, eta_beta = tier.eta_alpha, tier.eta_beta
-    made = links_on(span.seat, placed.ranks, eta_alpha=eta_alpha, eta_beta=eta_beta, last=span is placed.spans[-1])
-    if capabilities_of(span.tier).joined_by == "switches":
-        made.classes = [one if one.endpoint else one._replace(capacity_Bps=one.capacity_Bps / eta_beta) for one in made.classes]
-    return made
+    last = span is placed.spans[-1]
+    return links_on(span.seat, placed.ranks, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last)
 
 
 def _chunks(schedule: OwnSchedule) -> int:

@@ -41,7 +41,7 @@ def _blocks(result: FabricShown) -> list[Block]:
         Headline(f"{name} joins {fabric.ranks} ranks, innermost tier first: {'; '.join(joined)}."),
         _tree(fabric, result.facts),
         table._replace(columns=columns, title=title),
-        *_sizing(result.facts),
+        *_sizing(result.fabric, result.facts),
         *map(later, [*bill_blocks(result.bill), *failure_blocks(result.failures), *_notes(result)]),
     ]
 
@@ -138,10 +138,11 @@ def _tiers_in_brief(fabric: Fabric) -> str:
     return ", ".join(f"{tier.name} {capabilities_of(tier).spoken} {capabilities_of(tier).extent}" for tier in fabric.tiers)
 
 
-def _sizing(facts: FabricFacts) -> Iterator[Block]:
-    for tier in facts.tiers:
+def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
+    for tier, of in zip(facts.tiers, fabric.tiers, strict=True):
         if tier.sizing is not None:
             rails = "rail-optimised" if tier.sizing.rails > tier.sizing.split else "sized"
+            rails = "rails that never meet" if of.rail_only else rails
             yield Lines(f"{tier.name}, {rails}", tuple(plan_lines(tier.sizing)))
         if (tree := tier.fat_tree) is not None:
             counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
