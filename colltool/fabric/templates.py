@@ -24,8 +24,6 @@ EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
 ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
 """Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
 
-SCHEMA_LINE = "yaml-language-server: $schema=fabric.schema.json"
-"""What editors take the schema from; of a shipped file it stands beside."""
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
 _WHOLE = re.compile(r"\d{1,8}")
 
@@ -74,6 +72,18 @@ _COLUMN = 36  # where comments begin
 _CUT_LINE = 100  # bytes of the line that says what is left out
 
 
+def schema_line(kind: str) -> str:
+    """What editors take the schema of a kind of files from, on their first line: ``fabric.schema.json`` beside them."""
+    return f"yaml-language-server: $schema={kind}.schema.json"
+
+
+def start_lines(kind: str) -> tuple[str, ...]:
+    """What stands on top of a file to start from."""
+    editors = f"in an editor: colltool schema {kind} -o {kind}.schema.json, beside the file"
+    next_ = f"Put your own numbers in, then: colltool {kind} check FILE"
+    return (schema_line(kind), next_, f"All keys: colltool guide {kind}s; {editors}")
+
+
 def fabric_start(source: FabricSource | None = None, tiers: str | None = None, overrides: Overrides = (), name: str = "",
                  failed: Sequence[str] = ()) -> str:  # fmt: skip
     """The text of a commented fabric file, from another fabric, tiers on one line, or a template.
@@ -95,8 +105,7 @@ def fabric_start(source: FabricSource | None = None, tiers: str | None = None, o
     called = valid_name(name)
     data = {"schema": "colltool.fabric/1", **fabric_data(source, overrides), **({"name": called} if called else {})}
     load_fabric(data)
-    head = ["Put your own numbers in, then: colltool fabric check FILE", "All keys: colltool guide fabrics"]
-    return _commented(data, head, {key: text for key, text in MORE.items() if key not in data})
+    return _commented(data, start_lines("fabric"), {key: text for key, text in MORE.items() if key not in data})
 
 
 def valid_name(text: str) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from colltool.fabric.model import Fabric
-from colltool.fabric.templates import fabric_text
+from colltool.fabric.templates import fabric_text, start_lines
 from colltool.training.adapted import adapted
 from colltool.training.files.presets import mapping_of
 from colltool.training.job import Job, drafted_job
 
-HEAD = ("Put your own numbers in, then: colltool job check FILE", "All keys: colltool guide jobs")
 SEARCHED = "The layout is the fastest of colltool search on"
 
 
@@ -32,7 +31,7 @@ def job_start(model: str, fabric: Fabric | None = None, ranks: int | None = None
     """
     drafted = drafted_job(model, overrides)
     if fabric is None:
-        return job_text(drafted, HEAD)
+        return job_text(drafted, start_lines("job"))
     found = adapted(drafted, fabric, ranks)
     job = found.job.with_values({"device": fabric.device} if fabric.device is not None else {})
-    return job_text(job, (*HEAD, f"{SEARCHED} {fabric.name}, {found.ranks} ranks"))
+    return job_text(job, (*start_lines("job"), f"{SEARCHED} {fabric.name}, {found.ranks} ranks"))

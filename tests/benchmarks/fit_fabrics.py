@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import yaml
 
 import colltool
-from colltool.fabric.templates import SCHEMA_LINE, OneLine, fabric_text
+from colltool.fabric.templates import OneLine, fabric_text, schema_line
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
@@ -246,7 +246,7 @@ def _beside(name: str, without: frozenset[str]) -> fit_across.Beside:
 
 def text_of(name: str) -> str:
     head = "Fitted parts: python tests/benchmarks/fit_fabrics.py makes them from tests/data/measured; the rest is by hand."
-    return fabric_text(fitted(name), [SCHEMA_LINE, head], compact=True)
+    return fabric_text(fitted(name), [schema_line("fabric"), head], compact=True)
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ from measured_rows import Row, rows  # noqa: E402
 
 import colltool  # noqa: E402
 from colltool.analysis.accuracy import CLASSES, size_class  # noqa: E402
-from colltool.fabric.templates import SCHEMA_LINE, OneLine, fabric_text  # noqa: E402
+from colltool.fabric.templates import OneLine, fabric_text, schema_line  # noqa: E402
 
 FILE = Path(__file__).parent.parent.parent / "fabrics" / "mpi-cluster.yaml"
 SOURCE = "alcf-polaris-osu"
@@ -112,7 +112,7 @@ def main() -> int:
                 by_class.setdefault(size_class(row.bytes), []).append(abs(error(seen, row) - 1))
         print(f"{collective}, unseen:", ", ".join(f"{CLASSES[at]} {median(off):.0%}" for at, off in sorted(by_class.items())))
     head = "Fitted parts: python tests/benchmarks/fit_mpi.py makes them from tests/data/measured; the rest is by hand."
-    text = fabric_text(fitted(data, several), [SCHEMA_LINE, head], compact=True)
+    text = fabric_text(fitted(data, several), [schema_line("fabric"), head], compact=True)
     changed = text != FILE.read_text(encoding="utf-8")
     if changed and "--check" not in sys.argv:
         FILE.write_text(text, encoding="utf-8")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 
 
@@ -27,3 +31,21 @@ def test_every_definition_prints_its_schema(args: tuple[str, ...], identity: str
     assert schema["$id"] == identity
     Draft202012Validator.check_schema(schema)
     assert not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "kind", "read"),
+    [
+        (("fabric", "init", "--from", "dgx-h100"), "fabric", yaml.safe_load),
+        (("job", "init", "llama3-8b"), "job", yaml.safe_load),
+        (("library", "init"), "library", tomllib.loads),
+    ],
+)
+def test_a_file_to_start_from_names_the_schema_that_it_keeps(
+    args: tuple[str, ...], kind: str, read: Callable[[str], object], run: Any
+) -> None:
+    first, *rest = (text := run(*args).out).splitlines()
+    assert first in (f"# yaml-language-server: $schema={kind}.schema.json", f"#:schema ./{kind}.schema.json")
+    command = next(line for line in rest if "in an editor" in line.lower()).split("colltool ")[-1].split(",")[0].split()
+    assert command == ["schema", kind, "-o", f"{kind}.schema.json"]
+    Draft202012Validator(json.loads(run(*command[:2]).out)).validate(read(text))

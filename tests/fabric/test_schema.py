@@ -15,7 +15,7 @@ from colltool.definitions.reader import json_schema
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import shipped_fabrics, shipped_folder
 from colltool.fabric.model import Fabric
-from colltool.fabric.templates import SCHEMA_LINE
+from colltool.fabric.templates import schema_line
 
 GOOD = """\
 schema: colltool.fabric/1
@@ -54,7 +54,7 @@ def test_a_good_fabric_passes() -> None:
 def test_every_shipped_fabric_passes(name: str) -> None:
     text = (shipped_folder() / f"{name}.yaml").read_text()
     assert faults(text) == []
-    assert text.startswith(f"# {SCHEMA_LINE}\n"), "editors find the schema beside it"
+    assert text.startswith(f"# {schema_line('fabric')}\n"), "editors find the schema beside it"
 
 
 @pytest.mark.parametrize(

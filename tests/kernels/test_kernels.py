@@ -204,19 +204,19 @@ def test_the_template_is_a_library() -> None:
 
 
 BAD = [
-    ('formula = "one-shot"', 'formula = "one-shott"', "mine.toml:14:1: kernels.0.formula: expected one of one-shot"),
+    ('formula = "one-shot"', 'formula = "one-shott"', "mine.toml:16:1: kernels.0.formula: expected one of one-shot"),
     (
         "per_rank_us = 0.07",
         "per_rank = 0.07",
-        "mine.toml:15:31: kernels.0.parameters.per_rank: one-shot has no parameter 'per_rank'",
+        "mine.toml:17:31: kernels.0.parameters.per_rank: one-shot has no parameter 'per_rank'",
     ),
-    ('gpus = ["h100"]', 'gpus = ["h1000"]', "mine.toml:16:1: kernels.0.gpus.0: no device is called 'h1000'"),
+    ('gpus = ["h100"]', 'gpus = ["h1000"]', "mine.toml:18:1: kernels.0.gpus.0: no device is called 'h1000'"),
     ("GBps = 260", "GBps = 0", "kernels.0.parameters.GBps: GBps is above 0"),
     ("ranks = [2, 8]  ", "ranks = [8, 2]  ", "kernels.0.ranks: the least comes first"),
     ('kernel = "two-shot"', 'kernel = "three-shot"', "dispatch.1.kernel: no kernel is called 'three-shot'"),
-    ('version = "1.0"', "version = 1.0", "mine.toml:5:1: version: expected a version in quotes"),
-    ("most_ranks = 8", "most_rank = 8", "mine.toml:7:1: most_rank: unknown key"),
-    ("[[dispatch]]", "[[dispatch]", "mine.toml:34:11: not valid TOML"),
+    ('version = "1.0"', "version = 1.0", "mine.toml:7:1: version: expected a version in quotes"),
+    ("most_ranks = 8", "most_rank = 8", "mine.toml:9:1: most_rank: unknown key"),
+    ("[[dispatch]]", "[[dispatch]", "mine.toml:36:11: not valid TOML"),
 ]
 
 
