@@ -1,0 +1,95 @@
+"""In a browser's Python: colltool is imported and prices under Pyodide, in Node, as it does here.
+
+npm and pip fetch Pyodide and pydantic's wheel for it once; where one of them cannot, the test says so. numpy is on Pyodide's own
+servers alone, and is not given here: prices of tiers that formulas cover do without it, while routed tiers, schedules that are
+executed and contention need it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import colltool
+
+ASKED = [("nvl72", "ar"), ("dgx-h100", "a2a"), ("tpu-v6e", "ag"), ("clos-4to1", "rs"), ("kd-mesh", "bc")]
+
+PROGRAM = f"""
+import sys
+sys.path += ["/checkout", "/packages"]
+import json
+import colltool
+found = [colltool.price(fabric, primitive, size="16MB") for fabric, primitive in {ASKED}]
+try:
+    colltool.price("no-such-fabric", "ar")
+except colltool.ColltoolError as error:
+    refused = str(error)
+answer = {{"python": sys.platform, "seconds": [float(one.best.total_s) for one in found], "refused": refused}}
+json.dumps(answer)
+"""
+
+SCRIPT = """
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+const [pyodide, core, packages, checkout, program] = process.argv.slice(2);
+const { loadPyodide } = await import(pathToFileURL(pyodide));
+const python = await loadPyodide();
+python.unpackArchive(new Uint8Array(readFileSync(core)), "whl");
+python.mountNodeFS("/packages", packages);
+python.mountNodeFS("/checkout", checkout);
+console.log(python.runPython(program));
+"""
+
+
+def fetched(folder: Path) -> tuple[Path, Path]:
+    """Pyodide's module and pydantic_core for it, in a folder that keeps them; skips where a network has neither."""
+    module, wanted = folder / "package" / "pyodide.mjs", f"pydantic_core-{version('pydantic_core')}-*.whl"
+    if not module.exists():
+        shutil.rmtree(folder / "new", ignore_errors=True)
+        (folder / "new").mkdir()
+        command(["npm", "pack", "pyodide", "--silent"], folder / "new", "npm has no Pyodide")
+        with tarfile.open(next((folder / "new").glob("pyodide-*.tgz"))) as packed:
+            packed.extractall(folder / "new", filter="data")
+        (folder / "new" / "package").rename(folder / "package")
+    if not any(folder.glob(wanted)):
+        made_for = json.loads((module.parent / "pyodide-lock.json").read_text())["info"]
+        python = "".join(made_for["python"].split(".")[:2])
+        tags = ["--python-version", python, "--implementation", "cp", "--abi", f"cp{python}"]
+        platform = ["--platform", f"pyemscripten_{made_for['abi_version']}_{made_for['arch']}"]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", *platform, *tags]
+        command([*pip, f"pydantic_core=={version('pydantic_core')}"], folder, "no wheel of pydantic_core for this Pyodide")
+    return module, next(folder.glob(wanted))
+
+
+def command(line: list[str], folder: Path, missing: str) -> None:
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        pytest.skip(f"{missing}: {done.stderr.strip().splitlines()[-1:]}")
+
+
+def test_it_is_imported_and_prices_as_here(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    for program in ("node", "npm"):
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program}")
+    module, core = fetched(Path(pytestconfig.cache.mkdir("pyodide")))  # type: ignore[union-attr]
+    script = tmp_path / "run.mjs"
+    script.write_text(SCRIPT)
+    places = [str(one) for one in (module, core, sysconfig.get_path("purelib"), Path(colltool.__file__).parent.parent)]
+    done = subprocess.run(["node", str(script), *places, PROGRAM], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert answer["python"] == "emscripten"
+    here = [float(colltool.price(*one, size="16MB").best.total_s) for one in ASKED]
+    assert answer["seconds"] == pytest.approx(here, rel=1e-12)  # whose logarithms may end in another digit
+    with pytest.raises(colltool.ColltoolError) as refused:
+        colltool.price("no-such-fabric", "ar")
+    assert answer["refused"] == str(refused.value)
