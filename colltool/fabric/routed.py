@@ -129,13 +129,19 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
 
     @property
     def bisection_Bps(self) -> float:
-        """Across the middle of the axis where that cuts least; of an odd axis between places, not halves."""
-        wires = self._wires
-        nodes = prod(wires.shape)
-        halves = [
-            nodes // size * (size // 2) * (size - size // 2) * rate for size, rate in zip(wires.shape, wires.Bps, strict=True)
-        ]
-        return min((one for one, size in zip(halves, wires.shape, strict=True) if size > 1), default=0.0)
+        return self.bisection_of(1)
+
+    def bisection_of(self, planes: int) -> float:
+        """Across the middle of the axis where that cuts least; of an odd axis between places, not halves.
+
+        Of hosts at most what their ports carry; the cables between switches are the same for all planes.
+        """
+        wires, hosts = self._wires, self.tier.hosts
+        nodes, axes = prod(wires.shape), zip(wires.shape, wires.Bps, strict=True)
+        halves = [nodes // size * (size // 2) * (size - size // 2) * rate for size, rate in axes if size > 1]
+        if hosts:
+            return min([self.tier.endpoints // 2 * self.rate_Bps * planes, *halves])
+        return planes * min(halves, default=0.0)
 
     @property
     def _injection_Bps(self) -> float:
