@@ -205,6 +205,8 @@ ARGUMENTS = {
     "ports_per_endpoint": Argument("--ports-per-endpoint", "P", "Ports of an endpoint: the NICs of a node.", "count", 1),
     "oversubscription": Argument("--oversubscription", "S1,S2",
         "Down over up of a leaf, of a spine: 2, 2:1, or ports and rates 48x400Gbps:8x800Gbps. [default: 1]"),
+    "sized": Argument("--topology", help="What it is. [default: clos]", kind="word",
+        words=("clos", "dragonfly", "dragonfly_plus", "hyperx"), python="topology"),
     "prices": Argument("--prices", "FILE", "Prices: a fabric with the key prices, or a file of its keys."),
     "price": Argument("--price", "KEY=VALUE",
         "One price: currency=USD, switch=30000 (or switch.price, switch.draws=1.7kW), cable, optic, nic, power=0.1/kWh.",

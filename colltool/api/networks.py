@@ -12,7 +12,7 @@ from colltool.api import values as v
 from colltool.api.arguments import AnyShape
 from colltool.api.own import AnyAlgorithms, own_of, ranks_of
 from colltool.api.values import AnyFabric, AnyPath
-from colltool.base.errors import ColltoolError, given, nearest
+from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.fabric.model import Fabric
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from colltool.congestion.contention import Contention
     from colltool.congestion.jobs import Layout
     from colltool.definitions.reader import Overrides
+    from colltool.fabric.direct_sized import DirectSized
+    from colltool.fabric.library import Prices
     from colltool.fabric.load import FabricSource
     from colltool.fabric.results import FabricDrawn, FabricSized
     from colltool.schedules.executor import Vectors
+    from colltool.sizing.wiring import Hop
     from colltool.verification.verify import Verification
 
 
@@ -53,10 +56,11 @@ def size_fabric(
     oversubscription: Sequence[float | str] | float | str = (),
     rails: int = 1,
     ports_per_endpoint: int = 1,
+    topology: str = "clos",
     prices: FabricSource | None = None,
     overrides: Overrides = (),
-) -> FabricSized:
-    """A Clos in whole switches and whole ports, the fewest that can be wired evenly, and its bill.
+) -> FabricSized | DirectSized:
+    """A Clos, dragonfly or HyperX in whole switches and whole ports, the fewest that can be wired evenly, and its bill.
 
     Args:
         endpoints: that it joins: GPUs or nodes, of ``ports_per_endpoint`` ports each.
@@ -64,17 +68,20 @@ def size_fabric(
         fat_tree: k, for the k-ary fat-tree of k³/4 endpoints in the place of both.
         levels: 1 to 3; the fewest that have room when None.
         oversubscription: of the switches of each level below the top, hop by hop: ``2``, or ports and their rates,
-            ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given.
+            ``"48x400Gbps:8x800Gbps"``; 1 where nothing is given. Without levels one ratio: the load of the busiest cable
+            between switches over its rate, when every endpoint sends alike to all at full rate, on minimal routes.
         rails: separate fabrics, over which the ports spread.
         ports_per_endpoint: ports of one.
+        topology: ``clos``, ``dragonfly``, ``dragonfly_plus`` or ``hyperx``.
         prices: what the key ``prices`` of a fabric holds: a mapping, or a file of it, or a fabric that has one.
         overrides: of the prices, ``"switch=30000"`` each, or a mapping; they do without ``prices``.
 
     Returns:
-        A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of the prices.
+        A :class:`colltool.fabric.results.FabricSized`; counts, watts, and money in the currency of the prices. Other than of a
+        Clos a :class:`colltool.fabric.direct_sized.DirectSized`, beside a Clos of the same ports.
 
     Raises:
-        ColltoolError: neither a fat-tree nor endpoints and radix, more ports than so many levels join, prices without a currency.
+        ColltoolError: neither a fat-tree nor endpoints and radix, more ports than can be joined, prices without a currency.
     """
     from colltool.fabric.load import load_prices
     from colltool.fabric.properties import bill_of_plan
@@ -84,6 +91,7 @@ def size_fabric(
     known = load_prices(prices, overrides) if prices is not None or not v.is_nothing(overrides) else None
     if fat_tree is not None:
         beside = {"endpoints": endpoints, "radix": radix, "levels": levels, "oversubscription": oversubscription or None,
+                  "topology": None if topology == "clos" else topology,
                   "rails": None if rails == 1 else rails,
                   "ports_per_endpoint": None if ports_per_endpoint == 1 else ports_per_endpoint}  # fmt: skip
         for name, value in beside.items():
@@ -96,15 +104,43 @@ def size_fabric(
         fix = f"write {given('endpoints', 2048)} and {given('radix', 64)}, or {given('fat_tree', 64)}"
         raise ColltoolError("nothing says what to size", fix=fix)
     ports_of_switch = v.count_of(radix, "radix")
-    plan = clos_plan(
-        v.count_of(endpoints, "endpoints"),
-        v.count_of(ports_per_endpoint, "ports_per_endpoint"),
-        ports_of_switch,
-        rails=v.count_of(rails, "rails"),
-        levels=v.count_if(levels, "levels"),
-        hops=hops_of(oversubscription, ports_of_switch),
-    )
+    counts = v.count_of(endpoints, "endpoints"), v.count_of(ports_per_endpoint, "ports_per_endpoint"), ports_of_switch
+    on_rails, hops = v.count_of(rails, "rails"), hops_of(oversubscription, ports_of_switch)
+    if v.text_of(topology, "topology", "dragonfly") != "clos":
+        if levels is not None:
+            raise ColltoolError(f"does not apply to a {topology}", argument="levels", fix="leave it out")
+        return _sized_direct(topology, counts, on_rails, hops, known)
+    plan = clos_plan(*counts, rails=on_rails, levels=v.count_if(levels, "levels"), hops=hops)
     return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, known))
+
+
+def _sized_direct(
+    topology: str, counts: tuple[int, int, int], rails: int, hops: Sequence[Hop], prices: Prices | None
+) -> DirectSized:
+    """``counts``: endpoints, ports of each, ports of a switch."""
+    from colltool.fabric.direct_sized import DirectSized
+    from colltool.fabric.properties import bill_of_plan
+    from colltool.sizing.size_clos import LEVELS, clos_plan
+    from colltool.sizing.size_direct import DIRECT, direct_plan
+
+    kind = next((one for one in DIRECT if one == topology), None)
+    if kind is None:
+        what = f"'{clipped(topology)}' is no topology that is sized"
+        raise ColltoolError(what, argument="topology", fix=f"write one of: clos, {', '.join(DIRECT)}")
+    ratios = [one for one in hops if isinstance(one, float)]
+    if len(ratios) != len(hops) or len(hops) > 1:
+        fix = f"write {given('oversubscription', '2')}"
+        raise ColltoolError(f"a {kind} takes one ratio", argument="oversubscription", fix=fix)
+    plan = direct_plan(kind, *counts, rails=rails, most=ratios[0] if ratios else 1.0)
+    try:
+        clos = clos_plan(*counts, rails=rails, hops=hops)
+    except ColltoolError:
+        clos = None
+    alike = prices
+    if prices and plan.levels[0].name in (prices.copper or ()):  # cables to endpoints are copper in both
+        alike = prices.model_copy(update={"copper": LEVELS[:1]})
+    other = bill_of_plan(clos, alike) if clos else None
+    return DirectSized(counts[0], counts[1], plan, bill_of_plan(plan, prices), clos, other)
 
 
 def contention(

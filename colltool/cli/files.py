@@ -181,7 +181,7 @@ def check_fabrics(
     out.emit(each_checked(files, lambda file: check_fabric(file, file), FabricsChecked))
 
 
-@command(fabric, "size", "Switches, cables and cost of a fat-tree or a Clos.", overrides="--price")
+@command(fabric, "size", "Switches, cables and cost of a Clos, dragonfly or HyperX.", overrides="--price")
 def size_fabric(
     endpoints: Annotated[int | None, o.option("endpoints")] = None,
     radix: Annotated[int | None, o.option("radix")] = None,
@@ -190,25 +190,30 @@ def size_fabric(
     oversubscription: Annotated[str | None, o.option("oversubscription")] = None,
     rails: Annotated[int, o.option("rails")] = 1,
     ports_per_endpoint: Annotated[int, o.option("ports_per_endpoint")] = 1,
+    topology: Annotated[str | None, o.option("sized")] = None,
     prices: Annotated[str | None, o.option("prices"), o.READ] = None,
     price: Annotated[o.Several, o.option("price")] = None,
     *,
     out: Out,
 ) -> None:
-    """How many switches, cables and optics a fat-tree or a Clos of one to three levels takes, and what they cost.
+    """How many switches, cables and optics a Clos, a dragonfly or a HyperX takes, and what they cost.
 
     Whole switches, each wired evenly to those above: where that takes more than ports alone ask for, a note says so. The
     oversubscription is hop by hop: downlinks over uplinks of a switch, so that 2,2 is 4:1 against the endpoints.
+
+    A dragonfly or HyperX has one ratio: at 1 every cable keeps up when all send alike to all, which needs half of the
+    bisection of a Clos. It is the shape of fewest switches among all, shown beside the Clos.
 
     Examples:
       colltool fabric size --fat-tree 64
       colltool fabric size --endpoints 32 --ports-per-endpoint 72 --rails 4 --radix 144
       colltool fabric size --endpoints 16384 --radix 64 --oversubscription 1,2
+      colltool fabric size --endpoints 4096 --radix 64 --topology dragonfly
       colltool fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price optic=600
     """
     result = colltool.size_fabric(
         endpoints, radix, fat_tree=fat_tree, levels=levels, oversubscription=oversubscription or (), rails=rails,
-        ports_per_endpoint=ports_per_endpoint, prices=prices, overrides=price or (),
+        ports_per_endpoint=ports_per_endpoint, topology=topology or "clos", prices=prices, overrides=price or (),
     )  # fmt: skip
     out.emit(result)
 

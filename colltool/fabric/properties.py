@@ -18,7 +18,8 @@ from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.library import PARTS, PartPrice, Prices
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
+from colltool.sizing.size_clos import LEVELS, ClosLevel, ClosPlan, FatTree, clos_plan, fat_tree_for
+from colltool.sizing.size_direct import DirectLevel, DirectPlan
 from colltool.sizing.wiring import Grouping, max_down
 
 
@@ -256,16 +257,17 @@ def bill_of(fabric: Fabric) -> Bill:
     return _bill(counted, prices, [f"{name}: switches are not counted without their radix; {fix}" for name in unknown])
 
 
-def bill_of_plan(plan: ClosPlan, prices: Prices | None) -> Bill:
+def bill_of_plan(plan: ClosPlan | DirectPlan, prices: Prices | None) -> Bill:
     levels = [one.name for one in plan.levels]
     elsewhere = [name for name in (prices.copper if prices else None) or () if name not in levels]
     notes = [f"copper names {', '.join(elsewhere)}, the levels here are {', '.join(levels)}"] if elsewhere else []
     return _bill(_stages("", plan, 1), prices, notes)
 
 
-def _stages(tier: str, plan: ClosPlan, domains: int) -> list[_Counted]:
+def _stages(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list[_Counted]:
     nics = (plan.ports // plan.split * domains, *(0 for _ in plan.levels[1:]))
-    found = zip(plan.levels, nics, strict=True)
+    levels: Sequence[ClosLevel | DirectLevel] = plan.levels
+    found = zip(levels, nics, strict=True)
     return [_Counted(tier, one.name, one.switches * domains, one.cables * domains, ports) for one, ports in found]
 
 

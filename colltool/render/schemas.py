@@ -47,7 +47,7 @@ _ASKED = {
     "plan-compare": "plan -f A -f B", "plan-search": "plan --search", "plan-sensitivity": "plan --vary",
     "sensitivity-compare": "sensitivity -f A -f B", "serve-list": "serve -f A -f B, --search",
     "serve-spread": "serve --vary KEY=RANGE", "contention-eta": "contention --as-eta", "library-diff": "diff --library",
-    "assumptions": "report",
+    "fabric-size-direct": "fabric size --topology T", "assumptions": "report",
 }  # fmt: skip
 """The words of a document that is not called as its command is."""
 

@@ -185,18 +185,9 @@ def clos_plan(endpoints: int, ports: int, radix: int, *, rails: int = 1, levels:
     default those with the fewest switches, then the fewest levels. ``hops``: the most oversubscription of each level below the
     top, bottom up, or its ports as they are; default 1. ``wanted``: leaf and pod sizes that the fabric fixes.
     """
-    _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
-    if endpoints * ports > MOST_ENDPOINTS:
-        what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
-        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
-    if rails > endpoints * ports:
-        what = f"{shown(rails)} rails are more than the {endpoints * ports} endpoint ports"
-        raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
+    check_counts(endpoints, ports, radix, rails)
     if levels is not None and not 1 <= levels <= len(LEVELS):
         raise ColltoolError(f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}", argument="levels", fix="or leave it out")
-    if not 2 <= radix <= MOST_PORTS:
-        what = f"a switch has 2 to {MOST_PORTS} ports, got {radix}"
-        raise ColltoolError(what, argument="radix", fix=f"write {given('radix', 64)}")
     most_hops = (levels or len(LEVELS)) - 1
     if len(hops) > most_hops:
         what = f"{most_hops + 1} levels have {most_hops} ratio{'s' * (most_hops != 1)} below the top, got {len(hops)}"
@@ -295,6 +286,20 @@ def _notes(
         yield f"one {'leaf' if len(stages) == 1 else 'pod'} joins everything{rail}: no switches are needed above it"
     elif len(stages) > 1 and (used := stages[-2].per_rail * stages[-2].up_ports // top.per_rail) < top.down_ports:
         yield f"{top.name}: a switch leaves {top.down_ports - used} of its {top.down_ports} ports unused"
+
+
+def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
+    """Refuses endpoints, ports of each, ports of a switch and rails that are none, too many or do not fit each other."""
+    _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
+    if endpoints * ports > MOST_ENDPOINTS:
+        what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
+        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
+    if rails > endpoints * ports:
+        what = f"{shown(rails)} rails are more than the {endpoints * ports} endpoint ports"
+        raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
+    if not 2 <= radix <= MOST_PORTS:
+        what = f"a switch has 2 to {MOST_PORTS} ports, got {radix}"
+        raise ColltoolError(what, argument="radix", fix=f"write {given('radix', 64)}")
 
 
 def _at_least_one(**counts: int) -> None:

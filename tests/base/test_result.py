@@ -61,6 +61,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "fabrics": FabricList((WHERE,)),
         "drawn": colltool.draw_fabric(WHERE),
         "sized": colltool.size_fabric(2048, 64, prices={"currency": "USD", "switch": 30000}),
+        "sized without levels": colltool.size_fabric(2048, 64, topology="dragonfly"),
         "checked": FabricsChecked((check_fabric("nvl72", "nvl72"),)),
         "job": show_job(colltool.load_job("llama3-70b"), 512),
         "jobs": JobList((colltool.load_job("llama3-70b"),)),
@@ -90,9 +91,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 NAMES = (
     "report", "assumptions", "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff",
     "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics",
-    "drawn", "sized", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison", "sensitivity", "plans",
-    "contest", "plan spread", "search", "kernels", "kernel sizes", "kernel crossover", "libraries", "library",
-    "libraries checked", "served", "served apart", "served within", "resharded", "libraries apart",
+    "drawn", "sized", "sized without levels", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison",
+    "sensitivity", "plans", "contest", "plan spread", "search", "kernels", "kernel sizes", "kernel crossover", "libraries",
+    "library", "libraries checked", "served", "served apart", "served within", "resharded", "libraries apart",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

@@ -87,6 +87,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
     "fabric size": ("fabric", "size", "--endpoints", "1024", "--radix", "64", "--oversubscription", "2"),
     "fabric size bill": ("fabric", "size", "--fat-tree", "4", "--price", "currency=USD", "--price", "switch=30000"),
+    "fabric size dragonfly": ("fabric", "size", "--endpoints", "4096", "--radix", "64", "--topology", "dragonfly"),
     "job list": ("job", "list"),
     "job show": ("job", "show", "llama3-70b", "-n", "512"),
     "job check": ("job", "check", "llama3-70b", "deepseek-v3"),
@@ -110,6 +111,7 @@ SCHEMAS = {
     "fabric check": "colltool.fabric-check/1",
     "fabric size": "colltool.fabric-size/1",
     "fabric size bill": "colltool.fabric-size/1",
+    "fabric size dragonfly": "colltool.fabric-size-direct/1",
     "price kernels": "colltool.price/1",
     "price experts": "colltool.price/1",
     "diff libraries": "colltool.library-diff/1",
@@ -287,6 +289,17 @@ SIZED: Shape = HEAD | {
     "notes": [str],
     "failures": [FAILURE],
 }  # fmt: skip
+SIZED_DIRECT: Shape = HEAD | {
+    "topology": str, "endpoints": int, "ports_per_endpoint": int, "rails": int, "radix": int, "ports": int, "spare_ports": int,
+    "hosts": int, "shape": [int], "spines": int, "switches": int, "cables": int, "oversubscription": float, "bisection": float,
+    "diameter": int,
+    "levels": [{
+        "name": str, "switches": int, "ports": int, "others": int, "parallel": int, "cables": int, "load": float, "optics": int,
+    }],
+    "tier": dict, "clos": {"switches": int, "cables": int, "levels": int}, "notes": [str],
+    "failures": [FAILURE],
+    "bill": {"parts": [PART], "cost": (dict, type(None))},
+}  # fmt: skip
 SHOWN: Shape = HEAD | {
     "fabric": {"name": str, "tiers": list},
     "facts": {"tiers": [{"name": str, "links": int, "notes": [str], "levels": list}]},
@@ -339,6 +352,7 @@ PROMISED: dict[str, Shape] = {
     "fabric draw": DRAWN,
     "fabric size": SIZED | {"bill": {"parts": [PART], "cost": (dict, type(None))}},
     "fabric size bill": SIZED | {"bill": {"parts": [PART], "cost": COST}},
+    "fabric size dragonfly": SIZED_DIRECT,
     "job show": JOB,
     "plan": PLAN,
     "plan search": SEARCH,

@@ -41,6 +41,8 @@ RARE = (
     "contention -f torus512 --pattern block --group 6 --as-eta",
     "contention -f clos-4to1 --pattern cyclic --group 8 --count 2 -p a2a -M 16MB --per-link",
     "fabric size --endpoints 2048 --radix 64 --price currency=USD --price switch=30000 --price power=0.1/kWh",
+    "fabric size --endpoints 4096 --radix 64 --topology dragonfly --price currency=USD --price switch=30000",
+    "fabric size --endpoints 100000 --radix 64 --topology dragonfly",
     "fabric draw tpu-v4-512",
     "library show nccl",
     "report -f star512 --against torus512 -p ar -M 16MB",

@@ -43,22 +43,22 @@ _COLUMNS = (
 
 
 def _table(result: FabricSized) -> Table:
-    plan, optics = result.plan, _optics(result)
+    plan, optics = result.plan, optics_of(result.bill)
     columns = (*_COLUMNS, number("optics", "optics", drop=1, get=lambda one: optics.get(one.name, 0)))
     rails = f" on {plan.rails} rails" if plan.rails > 1 else ""
     return Table(columns, plan.levels, None, f"{plan.ports} ports of endpoints{rails}, switches of {plan.radix} ports")
 
 
-def _optics(result: FabricSized) -> dict[str, int]:
+def optics_of(bill: Bill) -> dict[str, int]:
     """Transceivers by level, on the cables below it; copper has none."""
-    return {line.level: line.count or 0 for line in result.bill.lines if line.part == "optic"}
+    return {line.level: line.count or 0 for line in bill.lines if line.part == "optic"}
 
 
 def _blocks(result: FabricSized) -> list[Block]:
     plan = result.plan
     cables = counted(plan.cables + plan.levels[0].cables, "cable")
     return [
-        Headline(f"{_switches(plan.switches)} and {cables} join {_summary(result)}."),
+        Headline(f"{switches_text(plan.switches)} and {cables} join {_summary(result)}."),
         _table(result),
         Lines("in all", tuple(_totals(plan))),
         *(bill_blocks(result.bill) if result.bill.cost else []),
@@ -70,7 +70,7 @@ def _blocks(result: FabricSized) -> list[Block]:
 def _totals(plan: ClosPlan) -> Iterator[str]:
     on_rail = " on a rail" if plan.rails > 1 else ""
     between = f"{plan.cables} cables between them and " if plan.cables else ""
-    yield f"{_switches(plan.switches)}, {between}{counted(plan.levels[0].cables, 'cable')} to endpoints"
+    yield f"{switches_text(plan.switches)}, {between}{counted(plan.levels[0].cables, 'cable')} to endpoints"
     if len(plan.levels) > 1:
         yield f"oversubscribed {plan.oversubscription:.4g}:1 against the endpoints"
         between = f"pods, in {counted(plan.planes, 'plane')}" if plan.pods > 1 else "leaves"
@@ -83,10 +83,6 @@ def _totals(plan: ClosPlan) -> Iterator[str]:
     if plan.least_levels < plan.tree_levels:
         tree += f"; {plan.least_levels} is what {plan.radix} ports could join without uplinks, ceil(log_{plan.radix} N)"
     yield tree
-
-
-def _switches(number: int) -> str:
-    return "1 switch" if number == 1 else f"{number} switches"
 
 
 def _rails_text(plan: ClosPlan) -> str:
@@ -107,7 +103,7 @@ def plan_lines(plan: ClosPlan) -> Iterator[str]:
     for below, one in zip(plan.levels, plan.levels[1:], strict=False):
         cables = counted(one.parallel, "cable")
         yield f"{cables} between a {below.name} and each {one.name} that it reaches, {one.cables} in all"
-    yield f"{_switches(plan.switches)} in all"
+    yield f"{switches_text(plan.switches)} in all"
 
 
 def sizing_document(plan: ClosPlan) -> Document:
@@ -116,7 +112,7 @@ def sizing_document(plan: ClosPlan) -> Document:
 
 
 def _document(result: FabricSized) -> Document:
-    plan, optics = asdict(result.plan), _optics(result)
+    plan, optics = asdict(result.plan), optics_of(result.bill)
     notes = list(plan.pop("notes"))
     del plan["split"]  # planes are a tier's, and there is none
     levels = [one | {"optics": optics.get(one["name"], 0)} for one in plan.pop("levels")]
@@ -126,7 +122,7 @@ def _document(result: FabricSized) -> Document:
 
 def _summary(result: FabricSized) -> str:
     levels = ", ".join(f"{one.switches} {one.name}" for one in result.plan.levels)
-    return f"{counted(result.plan.ports, 'endpoint port')}: {_switches(result.plan.switches)} ({levels})"
+    return f"{counted(result.plan.ports, 'endpoint port')}: {switches_text(result.plan.switches)} ({levels})"
 
 
 _FAILURES = (

@@ -1,0 +1,43 @@
+"""A dragonfly, dragonfly+ or HyperX that was sized without a fabric, with its bill, its failures and a Clos beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from colltool.base.result import Result
+from colltool.fabric.properties import Bill
+from colltool.fabric.results import Failure
+from colltool.sizing.size_clos import ClosPlan
+from colltool.sizing.size_direct import DirectPlan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DirectSized(Result):
+    """A dragonfly, dragonfly+ or HyperX sized for so many endpoints of so many ports.
+
+    ``clos``: with the same ports, switches and oversubscription, and its ``clos_bill``; None where three levels do not join them.
+    """
+
+    subject: ClassVar[str] = "direct"
+    endpoints: int
+    ports_per_endpoint: int
+    plan: DirectPlan
+    bill: Bill
+    clos: ClosPlan | None
+    clos_bill: Bill | None
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return tuple(_failures(self.plan, self.ports_per_endpoint))
+
+
+def _failures(plan: DirectPlan, ports: int) -> Iterator[Failure]:
+    """A port, and a switch with endpoints at it, of endpoints with ``ports`` each; cables between switches have detours."""
+    first, lost = plan.levels[0], min(plan.hosts, plan.ports // ports)
+    nics, cut_off = lost * ports // plan.rails, lost if plan.rails == 1 else 0
+    of = partial(Failure, tier="", level=first.name)
+    yield of(part="NIC", count=plan.ports, nics=1, endpoints=1, ranks=1, share=1 / ports, cut_off=1 if ports == 1 else 0)
+    yield of(part="switch", count=first.switches, nics=nics, endpoints=lost, ranks=lost, share=1 / plan.rails, cut_off=cut_off)
