@@ -22,6 +22,7 @@ Data = dict[str, Any]
 
 _PCIE, _INFINIBAND, _ETHERNET = "l40s-pcie", "dgx-h100", "hgx-h200"
 """Whose tiers stand in for PCIe and for a network that the usual machine has not."""
+_WHOSE = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
 _SPINE_S = 6e-6
 """What a further level adds. Source: the shipped dgx-h100."""
 _NVLINK_5 = re.compile(r"\bG?B[23]00\b")
@@ -65,7 +66,7 @@ def _with_node(node: NodeDump, network: ClosNetwork | None, like: str | None, no
     if not node.links_told:
         inner = (InnerTier(own["name"], own["topology"], len(node.accelerators), links=0),)
     domains = _domains(node, network) if network else nodes
-    if len(inner) == 1 and (inner[0].link, inner[0].topology) == (own["name"], own["topology"]):
+    if len(inner) == 1 and not inner[0].edges and (inner[0].link, inner[0].topology) == (own["name"], own["topology"]):
         return {**_other_device(node, data, like), **_like(node, inner[0], network, base, data, domains)}
     tiers = [_inner_tier(node, one, base) for one in inner]
     if node.nics or network:
@@ -232,7 +233,7 @@ def _domains(node: NodeDump, network: ClosNetwork) -> int:
 def _link_rate(node: NodeDump, inner: InnerTier, base: str) -> tuple[float, str] | None:
     """Bytes/s of a port to switches, or of a pair's links, and where that is from."""
     if node.link_Bps is not None and inner.link != "pcie":
-        return node.link_Bps, f"{'of an accelerator' if inner.topology == 'star' else 'of a pair'}: {node.file}"
+        return node.link_Bps, f"{_WHOSE[inner.topology]}: {node.file}"
     if not inner.links or not node.counts_told:
         return None
     if inner.link == "pcie":
@@ -255,7 +256,7 @@ def _inner_tier(node: NodeDump, inner: InnerTier, base: Known) -> Data:
     tier = fabric_data(of)["tiers"][0]
     told = _link_rate(node, inner, of)
     if told is None and tier["topology"] != inner.topology:
-        what = f"does not tell the bandwidth of its {inner.link} links, and {of} has no {inner.topology} of them"
+        what = f"does not tell one bandwidth of its {inner.link} links, and {of} has no {inner.topology} of them"
         raise ColltoolError(what, where=node.file, fix="give their bandwidth, or a dump of nccl-topo")
     rate, said = (_rate(told[0]), told[1]) if told else (tier["bandwidth"], f"not told; of {of}")
     made: Data = {"name": inner.link, "topology": inner.topology}

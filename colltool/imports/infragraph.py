@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product
+from math import isclose
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, ManyErrors, clipped, shown
@@ -22,6 +23,8 @@ from colltool.imports.node import Link, NodeDump, Pair
 TOOL = "InfraGraph"
 MAX_EDGES = 1_000_000
 MAX_COMPONENTS = 100_000
+MOST_PARTS = 18
+"""Parallel links that the slowest edge may stand for."""
 _FIX = "write one: infrastructure.serialize('yaml') or ('json') in Python, of infragraph 3"
 _SLICE = re.compile(r"([^\[\]]{1,128})(?:\[([-\d:]{0,32})\])?")
 _NOT_SCALE_UP = re.compile(r"pci", re.IGNORECASE)
@@ -189,7 +192,8 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
     (xpu,) = device.of("xpu")[:1]
     count = device.components[xpu][0]
     links = {_word(one, "name", graph.file): one for one in _list(device.data, "links", graph.file)}
-    to_switch, pairs, rates = [0] * count, dict[Pair, int](), dict[str, float | None]()
+    to_switch, pairs, rates = [0] * count, dict[Pair, str](), dict[str, float | None]()
+    at_switch: dict[Node, set[int]] = {}
     xgmi = False
     for edge in _list(device.data, "edges", graph.file):
         link = links.get(_word(edge, "link", graph.file), {})
@@ -200,13 +204,16 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
         for one, other in _paired(graph, edge, *ends):
             both = [node for node in (one, other) if node[0] == xpu]
             if len(both) == 2:
-                pairs[min(one[1], other[1]), max(one[1], other[1])] = 1
-            elif device.components[(other if one[0] == xpu else one)[0]][1] == "switch":
+                pairs[min(one[1], other[1]), max(one[1], other[1])] = words
+            elif device.components[(switch := other if one[0] == xpu else one)[0]][1] == "switch":
                 to_switch[both[0][1]] += 1
+                at_switch.setdefault(switch, set()).add(both[0][1])
             rates[words] = _rate(link)
         xgmi |= re.search(r"xgmi|infinity", words, re.IGNORECASE) is not None
-    told = next(iter(rates.values())) if len(rates) == 1 else None
-    port_Bps = told and told * max(1, *to_switch)  # of a pair, or of all links to switches
+    _check_star(graph, device, at_switch, to_switch, pairs)
+    counts, each_Bps = _parallel(graph, pairs, rates)
+    told = next(iter(rates.values())) if len(rates) == 1 else each_Bps
+    port_Bps = told and told * max(1, *to_switch)  # of a link between two, or of all links to switches
     kind: Link = "xgmi" if xgmi else "nvlink"
     described = next(str(one.get("description") or "") for one in device.data["components"] if one.get("name") == xpu)
     names = [clipped(device.name.replace("_", " ").upper()), clipped(described)]  # dgx_h100, of "NVIDIA H100 / H200 SXM5"
@@ -218,9 +225,38 @@ def _node(graph: _InfraGraph, device: _DeviceKind) -> NodeDump:
         model=next((one for one in names if known(one)), names[0]),
         link=kind,
         to_switch=tuple(to_switch),
-        pairs=pairs,
+        pairs=counts,
         link_Bps=port_Bps,
     )
+
+
+def _check_star(graph: _InfraGraph, device: _DeviceKind, at_switch: Mapping[Node, set[int]], to_switch: list[int],
+                pairs: Mapping[Pair, str]) -> None:  # fmt: skip
+    """Switches make a star of the accelerators, or the file is refused."""
+    linked = sum(map(bool, to_switch))
+    if at_switch and (pairs or all(len(ranks) < linked for ranks in at_switch.values())):
+        what = "links join accelerators beside its switches" if pairs else "no switch joins all accelerators"
+        raise graph.refuse(f"is no star: {what} of {device.name}", "describe it by hand as a graph: colltool guide fabrics")
+
+
+def _parallel(
+    graph: _InfraGraph, pairs: Mapping[Pair, str], rates: Mapping[str, float | None]
+) -> tuple[dict[Pair, int], float | None]:
+    """Links of each pair, InfraGraph having one edge between two, and the rate of one: the largest that divides all.
+
+    1 each and None where a rate is not told.
+    """
+    told = {words: rates[words] or 0.0 for words in pairs.values()}
+    least = min(told.values(), default=0.0)
+    if not least:
+        return dict.fromkeys(pairs, 1), None
+    for parts in range(1, MOST_PARTS + 1):
+        counts = {words: rate * parts / least for words, rate in told.items()}
+        if all(isclose(count, round(count), rel_tol=1e-6) for count in counts.values()):
+            return {pair: round(counts[words]) for pair, words in pairs.items()}, least / parts
+    shown_rates = ", ".join(f"{rate / 1e9:g}" for rate in sorted(set(told.values()))[:3])
+    what = f"its accelerators have links of {shown_rates} GB/s, which are not so many of one link"
+    raise graph.refuse(what, "describe it by hand as a graph, with a bandwidth for each edge: colltool guide fabrics")
 
 
 def _network(graph: _InfraGraph, hosts: set[str]) -> ClosNetwork:
