@@ -11,7 +11,7 @@ _HOMES = {
     "api.comparisons": ("compare", "compare_sensitivity", "sensitivity", "sweep"),
     "api.jobs": ("compare_plans", "load_job", "plan", "plan_sensitivity", "search_layouts"),
     "api.kernels": ("diff_libraries", "list_libraries", "show_library"),
-    "api.measurements": ("calibrate", "doctor", "trace", "validate"),
+    "api.measurements": ("calibrate", "doctor", "plan_traces", "trace", "validate"),
     "api.networks": ("contention", "draw_fabric", "size_fabric", "verify"),
     "api.report": ("report",),
     "api.serving": ("reshard", "serve"),
@@ -23,8 +23,9 @@ _HOMES = {
 __all__ = [
     "ColltoolError", "Readings", "__version__", "breakdown", "calibrate", "compare", "compare_plans", "compare_sensitivity",
     "contention", "crossover", "diff", "diff_libraries", "doctor", "draw_fabric", "explain", "ladder", "list_fabrics",
-    "list_libraries", "load_fabric", "load_job", "plan", "plan_sensitivity", "price", "price_list", "readings", "report",
-    "reshard", "search_layouts", "sensitivity", "serve", "show_library", "size_fabric", "sweep", "trace", "validate", "verify",
+    "list_libraries", "load_fabric", "load_job", "plan", "plan_sensitivity", "plan_traces", "price", "price_list", "readings",
+    "report", "reshard", "search_layouts", "sensitivity", "serve", "show_library", "size_fabric", "sweep", "trace", "validate",
+    "verify",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from colltool.api.comparisons import compare, compare_sensitivity, sensitivity, sweep
     from colltool.api.jobs import compare_plans, load_job, plan, plan_sensitivity, search_layouts
     from colltool.api.kernels import diff_libraries, list_libraries, show_library
-    from colltool.api.measurements import calibrate, doctor, trace, validate
+    from colltool.api.measurements import calibrate, doctor, plan_traces, trace, validate
     from colltool.api.networks import contention, draw_fabric, size_fabric, verify
     from colltool.api.prices import breakdown, crossover, diff, explain, ladder, price, price_list
     from colltool.api.report import report

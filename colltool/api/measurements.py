@@ -14,6 +14,7 @@ from colltool.base.errors import ColltoolError, given, naming
 from colltool.base.files import remembering
 from colltool.base.formatting import parse_rate
 from colltool.base.primitives import Primitive
+from colltool.base.reach import within_reach
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import fabric_data, load_fabric
@@ -22,9 +23,11 @@ from colltool.measurements.series import Measurements
 if TYPE_CHECKING:
     from colltool.calibration.calibrate import Calibration
     from colltool.diagnosis.results import Diagnosis, Validation
+    from colltool.traces.planned import TracePlan
     from colltool.traces.results import TraceComparison
 
 Logs = Measurements | AnyPath | Sequence[AnyPath]
+_ENDS = (".et", ".et.gz")
 MOST = 10**9  # ranks or nodes that a log may be said to have
 
 
@@ -156,6 +159,48 @@ def trace(
     if v.is_nothing(against):
         return result
     return replace(result, against=run(held, v.paths_of(against, "against", "traces", "rank0.json.gz"), reading, placed))
+
+
+def trace_files(given: Sequence[AnyPath]) -> list[str]:
+    """Chakra traces by their names, those of a folder in order of rank; empty where something else is given."""
+    found: list[str] = []
+    for path in (os.fspath(one) for one in given):
+        if within_reach(path) and os.path.isdir(path):
+            inside = [one for one in os.listdir(path) if one.endswith(_ENDS)]
+            found += [os.path.join(path, one) for one in sorted(inside, key=lambda one: (len(one), one))]
+        elif path.endswith(_ENDS):
+            found.append(path)
+    return found
+
+
+@remembering()
+def plan_traces(
+    files: AnyPath | Sequence[AnyPath],
+    fabric: AnyFabric,
+    *,
+    library: str | None = None,
+    readings: Readings | None = None,
+    **parts: Any,
+) -> TracePlan:
+    """A step out of Chakra execution traces on a fabric: compute as recorded, collectives priced, dependencies honoured.
+
+    Each rank's graph is walked by itself; the slowest is the step.
+
+    Args:
+        files: Chakra traces, plain or gzipped, one a rank; one path or several, or a folder of ``.et`` files. Rank r is rank r
+            of the fabric.
+        fabric, library, readings, **parts: as :func:`price`.
+
+    Returns:
+        A :class:`colltool.traces.planned.TracePlan`; seconds, bytes.
+
+    Raises:
+        ColltoolError: as :func:`trace`, and a trace that does not say what waits for what.
+    """
+    from colltool.traces.planned import plan_traces as run
+
+    paths = v.paths_of(files, "files", "traces", "workload.0.et")
+    return run(v.fabric_of(fabric, library), trace_files(paths) or paths, checked(readings, **parts))
 
 
 @remembering()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import colltool
 from colltool.api.arguments import COUNTS
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, clipped
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import command
@@ -140,7 +140,9 @@ def sensitivity(
 
 @command()
 def plan(
-    job: o.JobFile,
+    job: Annotated[
+        list[str], o.option("job", "A job file, a shipped one, or Chakra traces: one a rank.", flags="", metavar=""), o.READ
+    ],
     fabric: FabricChoice,
     ranks: Annotated[int | None, o.option("job_ranks")] = None,
     job_set: o.JobSet = None,
@@ -167,7 +169,8 @@ def plan(
     heads), cp (at least 4,096 tokens of a sequence a rank), ep (what divides the experts), pp (what divides the ranks), virtual
     (what divides the layers of a stage), micro-batches of powers of two, ddp, zero1, zero2 and fsdp, recompute none, full, and
     selective without flash attention. All else of the job stays. JOB may be a model alone, a config.json or the name of a shipped
-    one: then the layout is searched, and what else a job needs has usual values that the output says.
+    one: then the layout is searched, and what else a job needs has usual values that the output says. Of Chakra traces (.et files
+    or a folder of them) compute is as recorded and collectives are priced.
 
     Examples:
       colltool plan llama3-70b -f dgx-h100 -n 256
@@ -177,15 +180,24 @@ def plan(
       colltool plan llama3-70b -f dgx-h100 -n 256 --vary alpha=2x --vary eta.beta=20%
       colltool plan my-job.yaml -f my-cluster.yaml -n 128 --set nvlink.size=64 --job-set layout.tp=4
       colltool plan config.json -f dgx-h100 -n 256
+      colltool plan workload.*.et -f dgx-h100
       colltool plan llama3-70b -f dgx-h100 -n 256 --target step=5%
       colltool plan llama3-70b -f dgx-h100 -n 256 --mtbf 50000h --storage 200GB/s
       colltool plan llama3-70b -f dgx-h100 -n 256 --compute my-gemms.csv
       colltool plan llama3-70b -f dgx-h100 -n 256 --search
       colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
     """
+    from colltool.api.measurements import trace_files
     from colltool.api.plan_questions import measured_by
     from colltool.training.job import load_job
 
+    alone: dict[str, Any] = {"target": target, "mtbf": mtbf, "storage": storage, "checkpoint": checkpoint, "restart": restart}
+    if files := trace_files(job):
+        of_job = {"job_ranks": ranks, "job_overrides": job_set, "links": links, "search": search, "keep": keep, "layouts": top,
+                  "headroom": headroom, "compute": compute, "vary": vary, "plot": out.plot, **alone}  # fmt: skip
+        _refuse_beside_traces(job, files, of_job)
+        out.emit(colltool.plan_traces(files, fabric.load(), library=library, readings=readings))
+        return
     for name, value in (("keep", keep), ("top", top), ("headroom", headroom)):
         if value is not None and not search:
             raise ColltoolError("goes with a search", argument=name, fix="add --search")
@@ -193,8 +205,7 @@ def plan(
         raise ColltoolError("is of one layout", argument="links", fix="plan the best of the search with --links")
     if out.plot is not None and (search or vary):
         raise ColltoolError("is of a step as it is", argument="plot", fix=f"leave --{'search' if search else 'vary'} out")
-    loaded = load_job(job, job_set or (), argument="job_overrides")
-    alone: dict[str, Any] = {"target": target, "mtbf": mtbf, "storage": storage, "checkpoint": checkpoint, "restart": restart}
+    loaded = load_job(_only(job), job_set or (), argument="job_overrides")
     several = fabric.several
     for name in (name for name, value in alone.items() if value is not None and (search or vary or len(several) > 1)):
         raise ColltoolError("is of one step on one fabric", argument=name, fix="leave --search, --vary and further fabrics out")
@@ -216,6 +227,20 @@ def plan(
         out.emit(colltool.plan_sensitivity(loaded, fabric.load(), vary=[one for one in vary if one != "usual"], **asked))
     else:
         out.emit(colltool.plan(loaded, fabric.load(), links=links, **alone, **asked))
+
+
+def _only(job: list[str]) -> str:
+    if len(job) > 1:
+        raise ColltoolError("is a second job", where=clipped(job[1]), fix="a call for each; of traces all files end in .et")
+    return job[0]
+
+
+def _refuse_beside_traces(job: list[str], files: list[Any], of_job: dict[str, Any]) -> None:
+    """A trace is of one layout, batch and model, none of which it names: options about those have no answer."""
+    if stray := [one for one in job if one not in files and not os.path.isdir(one)]:
+        raise ColltoolError("is no .et file, others are", where=clipped(stray[0]), fix="give traces or one job")
+    for name in (name for name, value in of_job.items() if value not in (None, False, [])):
+        raise ColltoolError("is of a job, and a trace does not say which", argument=name, fix="leave it out, or plan a job file")
 
 
 @command(logs="--log", primitive="--collective")

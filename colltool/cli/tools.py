@@ -82,6 +82,7 @@ TOOLS = {
     "plan": Tool("colltool:plan", _JOB),
     "compare_plans": Tool("colltool:compare_plans", _JOB, answers="plan-compare"),
     "plan_sensitivity": Tool("colltool:plan_sensitivity", _JOB, answers="plan-sensitivity"),
+    "plan_traces": Tool("colltool:plan_traces", answers="plan-traces"),
     "search_layouts": Tool("colltool:search_layouts", {**_JOB, "top": "layouts"}, answers="plan-search"),
     "serve": Tool("colltool:serve", {"ranks": "serve_ranks", "search": "cuts"}, answers="serve serve-list serve-spread"),
     "reshard": Tool("colltool:reshard"),

@@ -45,6 +45,7 @@ def reading_schema(name: str) -> Schema:
 
 _ASKED = {
     "plan-compare": "plan -f A -f B", "plan-search": "plan --search", "plan-sensitivity": "plan --vary",
+    "plan-traces": "plan FILE.et",
     "sensitivity-compare": "sensitivity -f A -f B", "serve-list": "serve -f A -f B, --search",
     "serve-spread": "serve --vary KEY=RANGE", "contention-eta": "contention --as-eta", "library-diff": "diff --library",
     "fabric-size-direct": "fabric size --topology T", "assumptions": "report",

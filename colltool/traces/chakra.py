@@ -61,11 +61,11 @@ class ChakraTrace(NamedTuple):
     def communicates(self) -> bool:
         return any(one.labels for one in self.timed)
 
-    def takes_us(self, lasts_us: Callable[[Timed], float]) -> float:
-        """The graph walked with other durations, from its first node to its last."""
-        of = {one.node.id: lasts_us(one) for one in self.timed}
-        walked = _walked([one.node for one in self.timed], lambda node: of[node.id], printable(self.name))
-        return max((end for _, (_, end) in walked), default=0.0)
+    def walked(self, lasts_us: Callable[[Timed], float]) -> list[Timed]:
+        """The graph walked with other durations: its nodes with the times that they then have, in order of start."""
+        of = {one.node.id: (one, lasts_us(one)) for one in self.timed}
+        times = _walked([one.node for one in self.timed], lambda node: of[node.id][1], printable(self.name))
+        return [of[node.id][0]._replace(start_us=start, end_us=end) for node, (start, end) in times]
 
 
 def is_chakra(head: bytes) -> bool:
@@ -292,22 +292,43 @@ class Replayed(NamedTuple):
     kept: tuple[tuple[str, int], ...]  # those that keep their duration, by reason
 
 
-def replayed(graph: ChakraTrace, price: Callable[[CallMetadata], tuple[float | None, str]]) -> Replayed:
-    """``price``: seconds of a call, or None and why there are none."""
-    kept, count_priced = Counter[str](), 0
+class PricedNode(NamedTuple):
+    """A call of a graph: seconds, or None and the ``reason`` why it keeps its duration; ``call``: None if it cannot be told."""
+
+    call: CallMetadata | None
+    seconds: float | None
+    reason: str = ""
+
+
+def priced_nodes(graph: ChakraTrace, price: Callable[[CallMetadata], tuple[float | None, str]]) -> dict[int, PricedNode]:
+    """The collectives and messages of a graph by number. ``price``: seconds of a call, or None and why there are none."""
+    found = {}
+    for one in graph.timed:
+        if one.labels:
+            call = call_metadata(one.labels, graph.header, kernel_name(one.node.name).primitives)
+            found[one.node.id] = PricedNode(None, None, call) if isinstance(call, str) else PricedNode(call, *price(call))
+    return found
+
+
+def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replayed, list[Timed]]:
+    """A graph with the durations of its ``nodes``, and its nodes with their times then."""
 
     def lasts_us(one: Timed) -> float:
-        nonlocal count_priced
-        if not one.labels:
-            return one.node.duration_us
-        call = call_metadata(one.labels, graph.header, kernel_name(one.node.name).primitives)
-        seconds, reason = (None, call) if isinstance(call, str) else price(call)
-        if seconds is None:
-            kept[reason] += 1
-            return one.node.duration_us
-        count_priced += 1
-        return seconds * 1e6
+        priced = nodes.get(one.node.id)
+        return one.node.duration_us if priced is None or priced.seconds is None else priced.seconds * 1e6
 
-    recorded, priced = graph.takes_us(lambda one: one.node.duration_us), graph.takes_us(lasts_us)
-    rank = count(graph.header["distributedInfo"].get("rank"))
-    return Replayed(graph.name, rank, recorded * 1e-6, priced * 1e-6, count_priced, tuple(kept.most_common()))
+    walked = graph.walked(lasts_us)
+    kept = Counter(one.reason for one in nodes.values() if one.seconds is None)
+    return Replayed(
+        file=graph.name,
+        rank=count(graph.header["distributedInfo"].get("rank")),
+        recorded_s=span_s(graph.walked(lambda one: one.node.duration_us)),
+        priced_s=span_s(walked),
+        priced=len(nodes) - kept.total(),
+        kept=tuple(kept.most_common()),
+    ), walked
+
+
+def span_s(walked: Iterable[Timed]) -> float:
+    """From the start of a walk to the end of its last node."""
+    return max((one.end_us for one in walked), default=0.0) * 1e-6

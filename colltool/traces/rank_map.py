@@ -234,6 +234,11 @@ class CallPrices:
             return where._replace(reason=said(error.what))
         return ExpectedTime(where.places, where.axes, fare.each_s, fare.latency_s, fare.algorithm, fare.tiers)
 
+    def seconds(self, call: CallMetadata) -> tuple[float | None, str]:
+        """The time of a call, or None and why there is none."""
+        expected = self.of(call)
+        return expected.seconds, expected.reason
+
     def _placed(self, ranks: tuple[int, ...]) -> ExpectedTime:
         places = self._map.place(ranks)
         if places[-1] >= self._fabric.ranks:

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from functools import partial
 from itertools import groupby, pairwise
 from math import ceil, floor, log2
 from statistics import median
@@ -19,8 +18,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.traces.calls import MergedCall, RankTrace, judged, left_out, merged_calls, missing, read_traces, world_of
-from colltool.traces.chakra import replayed
-from colltool.traces.metadata import CallMetadata
+from colltool.traces.chakra import priced_nodes, replay
 from colltool.traces.rank_map import AnyMap, CallPrices, load_map
 from colltool.traces.results import CallTotal, LinkHealth, TraceComparison, TracedCall, TraceFile, UnpricedKernels
 from colltool.traces.waits import waits_of
@@ -58,13 +56,8 @@ def trace(
         activity=tuple(one.activity for one in traces),
         waits=waits_of(merged, traces),
         unpriced=_unpriced(traces),
-        replayed=tuple(replayed(one.graph, partial(_price, prices)) for one in traces if one.graph),
+        replayed=tuple(replay(one.graph, priced_nodes(one.graph, prices.seconds))[0] for one in traces if one.graph),
     )
-
-
-def _price(prices: CallPrices, call: CallMetadata) -> tuple[float | None, str]:
-    expected = prices.of(call)
-    return expected.seconds, expected.reason
 
 
 def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:

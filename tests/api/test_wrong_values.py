@@ -64,6 +64,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "validate": {"fabric": "dgx-h100", "logs": "log.csv"},
     "doctor": {"logs": "log.csv", "fabric": "dgx-h100"},
     "trace": {"fabric": "dgx-h100", "files": "log.csv"},
+    "plan_traces": {"fabric": "dgx-h100", "files": "log.csv"},
     "list_fabrics": {},
     "Readings": {},
 }

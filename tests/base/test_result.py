@@ -22,6 +22,8 @@ from colltool.fabric.results import FabricList, FabricsChecked, FabricShown, che
 from colltool.kernels.results import LibraryChecks
 from colltool.render.dispatch import document
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
+from tests.traces.test_chakra_traces import STEP
+from tests.traces.test_chakra_traces import write as chakra_file
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
@@ -56,6 +58,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "calibration": colltool.calibrate("dgx-h100", log),
         "validation": colltool.validate("dgx-h100", log),
         "trace": colltool.trace("dgx-h100", ran),
+        "plan of traces": colltool.plan_traces(chakra_file(ran.parent / "a.0.et", *STEP), "dgx-h100"),
         "diagnosis": colltool.doctor(log, WHERE),
         "fabric": FabricShown(WHERE, fabric_facts(WHERE)),
         "fabrics": FabricList((WHERE,)),
@@ -92,8 +95,8 @@ NAMES = (
     "report", "assumptions", "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff",
     "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics",
     "drawn", "sized", "sized without levels", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison",
-    "sensitivity", "plans", "contest", "plan spread", "search", "kernels", "kernel sizes", "kernel crossover", "libraries",
-    "library", "libraries checked", "served", "served apart", "served within", "resharded", "libraries apart",
+    "sensitivity", "plans", "contest", "plan spread", "plan of traces", "search", "kernels", "kernel sizes", "kernel crossover",
+    "libraries", "library", "libraries checked", "served", "served apart", "served within", "resharded", "libraries apart",
 )  # fmt: skip
 every_result = pytest.mark.parametrize("name", NAMES)
 

@@ -9,6 +9,7 @@ from colltool.base.errors import clipped
 from colltool.base.formatting import counted, format_rate, format_time, percent, size_text, whole_percent
 from colltool.render.blocks import Block, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, reached_percent, set_field
+from colltool.traces.chakra import Replayed
 from colltool.traces.compared import ComparedCalls, compared_totals
 from colltool.traces.results import LinkHealth, TraceComparison
 from colltool.traces.trace import ranks_text
@@ -20,7 +21,7 @@ _CARRIER = (
 )
 
 
-def _axes(axes: Axes) -> str:
+def axes_text(axes: Axes) -> str:
     """The stride, or ``4 by 1, 2 by 16`` (size by stride) of a group with several."""
     if len(axes) > 1:
         return ", ".join(f"{size} by {stride}" for size, stride in axes)
@@ -50,7 +51,7 @@ _UNPRICED = (
     number("total_s", "takes", format_time),
     number("exposed_s", "exposed", format_time),
 )
-_REPLAYED = (
+REPLAYED = (
     label("file", "file", clipped, 2),
     number("rank", "rank"),
     number("recorded_s", "as recorded", format_time),
@@ -69,7 +70,7 @@ _COMPARED = (
 _TOTALS = (
     label("group", "group", clipped, 4),
     number("ranks", "ranks", get=lambda one: one.group_size),
-    label("stride", "stride", drop=5, get=lambda one: _axes(one.axes)),
+    label("stride", "stride", drop=5, get=lambda one: axes_text(one.axes)),
     label("tiers", "on", drop=6, get=lambda one: ", ".join(one.tiers)),
     label("primitive", "primitive", lambda one: one.spoken),
     number("bytes", "size", size_text),
@@ -176,9 +177,25 @@ def _replayed(result: TraceComparison) -> str:
     slowest = max(result.replayed, key=lambda one: one.priced_s)
     left = sum(calls for _, calls in slowest.kept)
     kept = f"; {counted(left, 'node')} without a price" if left else ""
-    which = f"rank {slowest.rank}" if slowest.rank is not None else clipped(slowest.file)
+    which = graph_name(slowest)
     takes = f"takes {format_time(slowest.priced_s)}, {format_time(slowest.recorded_s)} as recorded"
     return f"With these prices the graph of {which} {takes}{kept}."
+
+
+def graph_name(one: Replayed) -> str:
+    return f"rank {one.rank}" if one.rank is not None else clipped(one.file)
+
+
+def kept_lines(graphs: Sequence[Replayed]) -> list[Block]:
+    """Why calls of graphs keep their recorded durations."""
+    whys = Counter[str]()
+    for one in graphs:
+        whys.update(dict(one.kept))
+    return listed("left as recorded", (f"{why}: {counted(calls, 'node')}" for why, calls in whys.most_common()))
+
+
+def graph_document(one: Replayed) -> Document:
+    return one._asdict() | {"kept": dict(one.kept)}
 
 
 def _waited(result: TraceComparison) -> str:
@@ -249,11 +266,8 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         out += [Table(_LATE, result.waits.ranks, None, "who comes last: a call's shortest kernel is the wire, the rest waits")]
         out += [Table(_WAITS, result.waits.collectives, None, "wire and waiting, by collective")]
     if result.replayed:
-        out.append(Table(_REPLAYED, result.replayed, None, "graphs, as recorded and with these prices", _MOST_TOTALS))
-        whys = Counter[str]()
-        for one in result.replayed:
-            whys.update(dict(one.kept))
-        out += listed("left as recorded", (f"{why}: {counted(calls, 'node')}" for why, calls in whys.most_common()))
+        out.append(Table(REPLAYED, result.replayed, None, "graphs, as recorded and with these prices", _MOST_TOTALS))
+        out += kept_lines(result.replayed)
     if result.unpriced:
         out.append(Table(_UNPRICED, result.unpriced, None, "communication kernels of which no bytes are known", _MOST_TOTALS))
     out += [Lines(f"findings: {one.series}", one.findings) for one in result.findings]
@@ -299,7 +313,7 @@ def _trace_document(result: TraceComparison) -> Document:
             }
         }
         | {"unpriced": [one._asdict() for one in result.unpriced]}
-        | ({"replayed": [one._asdict() | {"kept": dict(one.kept)} for one in result.replayed]} if result.replayed else {})
+        | ({"replayed": [graph_document(one) for one in result.replayed]} if result.replayed else {})
         | ({"against": [one._asdict() for one in compared_totals(result)]} if result.against else {})
         | {"verdict": trace_verdict(result), "blame": list(_blame(result)), **fields(result, "wires")}
         | {"totals": [one._asdict() | fields(one, "busbw_Bps of_expected exposed") for one in result.totals], "calls": calls}
