@@ -117,7 +117,7 @@ def _add_tier(made: Data, tier: Tier, ranks: int, nodes: int) -> None:
     """A star or Clos around ``nodes`` nodes of ``ranks`` accelerators for each of its endpoints, once for each of its domains."""
     kind = capabilities_of(tier)
     if kind.joined_by != "switches":
-        what = f"'{tier.name}' is a {tier.topology.replace('_', ' ')} around nodes, which is not written"
+        what = f"'{tier.name}' is a {kind.spoken.replace('_', ' ')} around nodes, which is not written"
         raise ColltoolError(what, argument="fabric", fix="outer tiers are a star or a Clos")
     domains = made["instances"][0]["count"] // (nodes * tier.endpoints)
     classes = kind.reached

@@ -97,3 +97,13 @@ def test_what_a_port_a_nic_and_a_plane_take_down() -> None:
     again = failures_of(load_fabric("mrc-8plane", ["roce.planes.failed=1"]))[-1]
     assert (again.part, again.count, again.share) == ("plane", 7, pytest.approx(1 / 7))
     assert failures_of(network(count=2, failed=1))[-2].cut_off == 32
+
+
+def test_a_schedule_of_ones_own_counts_in_what_works() -> None:
+    """Its bytes and bandwidth are told as the same shipped schedule's."""
+    where = fabric(star(2, planes={"count": 4, "failed": 1}))
+    own = {"name": "swap", "primitive": "ar", "ranks": 2, "chunks": 1, "steps": ["0>1:0+ 1>0:0+"]}
+    rows = colltool.price(where, "ar", size=GB, algorithm_files=own, algorithms="recursive-doubling").results
+    swap, same = (one.phases[0] for one in sorted(rows, key=lambda one: one.status))
+    assert (swap.algorithm, swap.bandwidth_Bps, swap.n_beta) == ("swap", 75e9, pytest.approx(1.0))
+    assert (swap.bandwidth_Bps, swap.bandwidth_s) == (same.bandwidth_Bps, pytest.approx(same.bandwidth_s))
