@@ -105,8 +105,11 @@ def counted_c(ranks: int) -> float:
 
 
 def two_ports(group: Group) -> Caveat | None:
-    """A smaller c than the counted one needs more than a port: no rank is known to drive two full ones at once."""
-    if group.tree_beta >= counted_c(group.ranks):
+    """A smaller c than the counted one needs more than a port: no rank is known to drive two full ones at once.
+
+    On routed tiers the schedule's bytes are counted link by link, whatever c is.
+    """
+    if group.links or group.tree_beta >= counted_c(group.ranks):
         return None
     return Caveat("hypothetical", f"c = {group.tree_beta:g}: a rank that drives two or more full-bandwidth ports at once")
 

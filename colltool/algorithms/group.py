@@ -125,7 +125,8 @@ class Group(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        return _WORDS[self.topology][1]
+        twisted = any(axis.twist for axis in self.axes)
+        return "a twisted torus" if self.topology == "torus" and twisted else _WORDS[self.topology][1]
 
     @property
     def dedicated(self) -> bool:

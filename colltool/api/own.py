@@ -66,9 +66,9 @@ def of_plugins(on: Question) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]
 
 @lru_cache(maxsize=1)
 def _plugins() -> tuple[EntryPoint, ...]:
-    from importlib.metadata import entry_points
+    from colltool.base.entry_points import entry_points_of
 
-    return tuple(sorted(entry_points(group=PLUGINS)))
+    return entry_points_of(PLUGINS)
 
 
 def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import colltool
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, given
 from colltool.cli import options as o
 from colltool.cli.command import command, each_checked, group_app
 from colltool.cli.options import Also, Out
@@ -376,6 +376,9 @@ def guide(
       colltool guide --html site
     """
     if html is not None:
+        if topic is not None:
+            what, fix = "is of the whole manual, not of one topic", f"write {given('site', str(html))} without {topic}"
+            raise ColltoolError(what, argument="site", fix=f"{fix}, or colltool guide {topic} -o {topic}.md")
         _write_site(html)
         return
     from colltool.guides import contents, read_guide

@@ -35,7 +35,8 @@ class Readings(NamedTuple):
         placement: ``packed`` fills the smallest domain first; ``scattered`` is the cautious reading of an unknown layout.
         ring_alpha: a ring's α where its hops differ: the ``mean`` over the ring, or the ``worst`` hop in every step.
         tree_beta: c, the double binary tree's n_β: 1 where a rank drives two ports at once. The default, 2, stands for what
-            its schedule carries: 1 on two ranks, 1.5 on three, 2 on more.
+            its schedule carries: 1 on two ranks, 1.5 on three, 2 on more. On graphs, HyperX and dragonflies its bytes are counted
+            link by link, and c does not apply.
         ports: ``one``: a rank sends one message at a time, over one port or link. N-1 messages cost an α each, links of a full
             mesh take turns, and what needs several links of a lattice at once is not there. What a lattice's routers pass on
             (a chain, all-to-all) keeps all of them.

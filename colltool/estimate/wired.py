@@ -41,7 +41,7 @@ class TierSeat:
 
 
 class TierNumbers(NamedTuple):
-    """A tier's numbers for prices; η apart."""
+    """A tier's numbers for prices; η apart, bandwidth in the planes that work."""
 
     name: str
     bandwidth_Bps: float
@@ -55,7 +55,7 @@ def numbers_on(seat: TierSeat, *, ideal: bool) -> TierNumbers:
     tier = seat.tier
     return TierNumbers(
         name=tier.name,
-        bandwidth_Bps=tier.bandwidth * tier.ports,
+        bandwidth_Bps=capabilities_of(tier).rate_Bps,
         eta_alpha=1.0 if ideal else tier.eta.alpha,
         eta_beta=1.0 if ideal else tier.eta.beta,
         energy=None if tier.energy is None else tier.energy / seat.nics,

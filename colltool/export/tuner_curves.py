@@ -168,7 +168,7 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
     """A group on a fabric that NCCL can run on."""
     for tier in fabric.tiers:
         if capabilities_of(tier).joined_by != "switches":
-            what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
+            what = f"NCCL does not run on {fabric.name}: '{tier.name}' is a {capabilities_of(tier).spoken.replace('_', ' ')}"
             fix = "NCCL's tuner needs tiers that are a star or a Clos; RCCL's plugin is not NCCL's"
             raise ColltoolError(what, argument="fabric", fix=fix)
     facts = fabric.library_facts

@@ -287,7 +287,7 @@ def check_switched(fabric: Fabric) -> None:
     """NCCL's model only covers switched fabrics: a ColltoolError if a tier is a lattice or a full mesh."""
     for tier in fabric.tiers:
         if capabilities_of(tier).joined_by != "switches":
-            where = f"on {fabric.name}: '{tier.name}' is a {tier.topology.replace('_', ' ')}"
+            where = f"on {fabric.name}: '{tier.name}' is a {capabilities_of(tier).spoken.replace('_', ' ')}"
             what = "NCCL does not run" if capabilities_of(tier).axes else "NCCL's own choice is not known"
             raise ColltoolError(f"{what} {where}", argument="fabric", fix="its model needs tiers that are a star or a Clos")
 

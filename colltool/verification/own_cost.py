@@ -14,17 +14,19 @@ import numpy as np
 
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, given
+from colltool.base.formatting import counted
 from colltool.base.primitives import Links
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup, Span, place
+from colltool.estimate.groups import PlacedGroup, Span, flat_group, place
 from colltool.estimate.link_cost import LinkCost
-from colltool.estimate.phase_costs import own_part
+from colltool.estimate.phase_costs import own_part, plane_notes
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.estimate.wired import TierNumbers, links_on, numbers_on
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_parts import Planes
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.executor import Network, joined
 from colltool.schedules.links import Floats, Indices, LinkModel, tier_of
@@ -72,6 +74,7 @@ class OwnLinks(Network):
     """
 
     def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
+        self.planes = [capabilities_of(span.tier).planes for span in placed.spans]
         self.numbers = [numbers_on(span.seat, ideal=readings.ideal) for span in placed.spans]
         super().__init__(*(_links(span, placed, tier) for span, tier in zip(placed.spans, self.numbers, strict=True)))
         self.post_s = np.array([one.post_s * one.eta_alpha for one in self.numbers])
@@ -87,7 +90,7 @@ class OwnLinks(Network):
         for number, tier in enumerate(self.tiers):
             if (here := on == number).any():
                 alpha_s[here], hops[here] = tier.latency(src[here], dst[here])[0], tier.hops(src[here], dst[here])
-                loads = zip(tier.classes, tier.loads(src[here], dst[here], size[here]), strict=True)
+                loads = zip(tier.classes, _loads(tier, self.planes[number], src[here], dst[here], size[here]), strict=True)
                 busiest = max(busiest, (max(float(load.max(initial=0.0)) / one.capacity_Bps for one, load in loads), number))
         self.per_byte_s[busiest[1]] += busiest[0]
         self._wait(src, dst, on, alpha_s + self._posting(src, dst, on), hops)
@@ -126,6 +129,17 @@ class OwnLinks(Network):
         return self.hops_there[end], self.alpha_there_s[end]
 
 
+def _loads(tier: LinkModel, planes: Planes | None, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
+    """Bytes on a tier's links; on a port whose planes hash flows, as many more as the flows of its peers leave planes idle."""
+    loads = list(tier.loads(src, dst, size))
+    if planes is not None and planes.spread == "ecmp":
+        pairs = np.unique(np.stack([src, dst]), axis=1)
+        for port, (ranks, peers) in enumerate(zip((src, dst), pairs, strict=True)):
+            gain = [planes.share_of(max(1, count)) / planes.share for count in np.bincount(peers).tolist()]
+            loads[port] = tier.loads(src, dst, size / np.array(gain)[ranks])[port]
+    return loads
+
+
 def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> CostModel:
     """A schedule on a group as it is, under one protocol or none."""
     links, sizes = OwnLinks(under, readings), np.full(_chunks(schedule), 1 / schedule.chunks)
@@ -134,6 +148,7 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
             links.carry(batch, sizes)
         except ColltoolError as error:
             raise ColltoolError(f"step {number}: {error.what}", where=schedule.file, fix=error.fix) from error
+    steps, (_, reach) = counted(len(schedule.batches), "step"), flat_group(under, readings)
     found = (each.tolist() for each in (*links.chain(), links.per_byte_s))
     costs = [_link_cost(*one) for one in zip(under.spans, links.numbers, *found, strict=True)]
     parts = tuple(
@@ -150,7 +165,11 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
         overhead_s=under.overhead_s,
         composed=len(under.spans) > 1,
         status="own",
-        notes=(_UNMEASURED, f"{schedule.form}, proved in {len(schedule.batches)} steps of {schedule.messages} messages"),
+        notes=(
+            _UNMEASURED,
+            f"{schedule.form}, proved in {steps} of {counted(schedule.messages, 'message')}",
+            *plane_notes(reach),
+        ),
         protocol=under.protocol,
         cut_bound=cut_bound_of(under, schedule.primitive, readings),
     )

@@ -67,18 +67,18 @@ class Scheduled(NamedTuple):
 
 
 def scheduled(fabric: Fabric, primitive: Primitive, name: str, group: AnyGroup = None, segments: int | None = None, *,
-              ideal: bool = False) -> Scheduled:  # fmt: skip
+              ideal: bool = False, most: int = MOST_MESSAGES) -> Scheduled:  # fmt: skip
     """The schedule that ``name`` is on a group: ``ring``, ``hierarchical:ring/ring``.
 
-    ``segments``: P of pipelined ones; 16 when None. ``ideal``: priced with every η at 1. ColltoolError where there is no such
-    algorithm, none of that name runs there, or it is too large to execute.
+    ``segments``: P of pipelined ones; 16 when None. ``ideal``: priced with every η at 1. ``most``: about how many chunks may
+    move. ColltoolError where there is no such algorithm, none of that name runs there, or it is too large.
     """
     cut, choice, placed = segments or SEGMENTS, parse_choice(name), place(fabric, group)
     readings = Readings(ideal=ideal, pipelining=cut, ring_alpha="worst", phases="sequential")
     for bench in hierarchical_candidates(placed, primitive, readings):
         if bench.row.name == choice.base:
             costed = bench.named(choice.tiers) if choice.tiers else bench.usual()
-            if placed.ranks**2 > MOST_MESSAGES:
+            if placed.ranks**2 > most:
                 raise _refused(f"{placed.ranks} ranks are too many to execute", costed.title)
             try:
                 return Scheduled(placed, costed, executed.on_tiers(placed, costed, cut, readings)[0])
@@ -90,7 +90,7 @@ def scheduled(fabric: Fabric, primitive: Primitive, name: str, group: AnyGroup =
     row = find(primitive, choice.base, composed)
     seen, reach = flat_group(placed, readings)
     seen = row.on(seen, choice)
-    if reason := row.why_not(seen) or why_not_executed(row, seen, cut, placed):
+    if reason := row.why_not(seen) or why_not_executed(row, seen, cut, placed, most):
         raise _refused(reason, name)
     return Scheduled(placed, cost_flat(row, seen, reach, readings), executed.flat_program(row, seen, cut))
 

@@ -139,19 +139,19 @@ def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
     return Infeasible(f"{name} ({primitive.spoken})", reason)
 
 
-def why_not_executed(row: Algorithm, group: Group, segments: int, placed: PlacedGroup) -> str:
+def why_not_executed(row: Algorithm, group: Group, segments: int, placed: PlacedGroup, most: int = MOST_MESSAGES) -> str:
     if maker(row.primitive, row.name) is None:
         return (
             "a baseline: the schedule of ring or pairwise over other links" if row.baseline else "no schedule is written for it"
         )
     cut = segments if _pipelined(row, group) else None
-    if effort(row.primitive, row.name, group.ranks, cut) <= MOST_MESSAGES:
+    if effort(row.primitive, row.name, group.ranks, cut) <= most:
         return ""
     if cut is None:
         fewer = count_within(placed.fabric, _QUICK, placed.placement.stride)
         cure = f"; take {given('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
-    fewest = max(1, MOST_MESSAGES // effort(row.primitive, row.name, group.ranks, 1))
+    fewest = max(1, most // effort(row.primitive, row.name, group.ranks, 1))
     return f"{segments} segments on {group.ranks} ranks are too many to execute; take {given('segments', fewest)} or fewer"
 
 

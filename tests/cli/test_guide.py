@@ -92,6 +92,14 @@ def test_a_file_that_is_shown_keeps_its_name() -> None:
     assert "our-ladder.yaml:" in to_guide(guides.read_guide("ci"), Screen(80, unicode=True))
 
 
+def test_a_site_is_of_all_topics(run: Any, tmp_path: Path) -> None:
+    done = run("guide", "model", "--html", str(tmp_path / "site"))
+    assert (done.code, done.out) == (2, "")
+    assert "--html: is of the whole manual, not of one topic" in done.err
+    assert "colltool guide model -o model.md" in done.err
+    assert not (tmp_path / "site").exists()
+
+
 def test_completion_knows_the_topics() -> None:
     from colltool.cli.values import words
 

@@ -113,3 +113,12 @@ def test_a_group_uses_its_own_ranks_and_the_switches() -> None:
 def test_scattered_ranks_are_refused() -> None:
     with pytest.raises(ColltoolError, match="routed link by link"):
         colltool.price(ring_of(4), "ar", size=M, placement="scattered")
+
+
+def test_c_of_the_double_binary_tree_does_not_apply() -> None:
+    """Bytes are counted link by link: c moves no price there, and makes none hypothetical."""
+    for where in (ring_of(8), fabric(star(4), graph(*((rank, (rank + 1) % 8) for rank in range(8))))):
+        usual, two = (
+            colltool.price(where, "ar", size=M, algorithms="double-binary-tree", tree_beta=c).results[0] for c in (2.0, 1.0)
+        )
+        assert (two.total_s, two.status) == (usual.total_s, "shipped")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small import fabric, star
 
 import colltool
 from colltool.algorithms.group import Axis, Group
@@ -16,6 +17,7 @@ from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.export.msccl import msccl_xml
+from colltool.export.schedule import shipped_schedule
 from colltool.schedules.msccl_file import read_msccl
 from colltool.schedules.own import PRIMITIVES, OwnSchedule, own_from_program
 from colltool.schedules.own_file import own_schedule
@@ -94,12 +96,19 @@ def test_an_algorithm_file_is_printed() -> None:
         ("ar -f star512 -n 8 --algorithm parameter-server", "needs switches, servers or padding besides the ranks"),
         ("ar -f star512 -n 8 --algorithm in-network", "in-network needs switches"),
         ("ar -f star512 -n 8 --algorithm rong", "did you mean 'ring'?"),
-        ("ar -f star512 -n 8 --algorithm hierarchical", "hierarchical needs a group over several tiers"),
+        ("ar -f star512 -n 8 --algorithm hierarchical", "hierarchical: needs a group over several tiers"),
         ("p2p -f star512 -n 2 --algorithm send", "is no schedule of equal chunks"),
-        ("a2a -f star512 -n 512 --algorithm bruck", "is too long"),
+        ("a2a -f star512 -n 512 --algorithm bruck", "bruck: 512 ranks are too many to execute"),
     ],
 )
 def test_what_is_no_file_is_refused(words: str, what: str) -> None:
     done = run("export", "msccl", *words.split())
     assert (done.code, done.out) == (2, "")
     assert what in done.err
+
+
+def test_a_composition_too_long_for_a_file_is_refused() -> None:
+    with pytest.raises(ColltoolError, match="1024 ranks are too many to execute"):
+        shipped_schedule(fabric(star(8), star(128)), None, AR, "hierarchical:ring/ring")
+    with pytest.raises(ColltoolError, match=r"moves 1,[0-9,]+ chunks, and a file holds 1,000,000"):
+        shipped_schedule(fabric(star(8), star(90)), None, AR, "hierarchical:ring/ring")

@@ -97,3 +97,34 @@ def test_what_a_port_a_nic_and_a_plane_take_down() -> None:
     again = failures_of(load_fabric("mrc-8plane", ["roce.planes.failed=1"]))[-1]
     assert (again.part, again.count, again.share) == ("plane", 7, pytest.approx(1 / 7))
     assert failures_of(network(count=2, failed=1))[-2].cut_off == 32
+
+
+SWAP = {"name": "swap", "primitive": "ar", "ranks": 2, "chunks": 1, "steps": ["0>1:0+ 1>0:0+"]}
+
+
+@pytest.mark.parametrize("flows", [1, 2, 3])
+def test_flows_of_a_schedule_of_ones_own_keep_to_planes(flows: int) -> None:
+    where = fabric(star(2, planes={"count": 4, "failed": 1, "spread": "ecmp", "flows": flows}))
+    rows = colltool.price(where, "ar", size=GB, algorithm_files=SWAP, algorithms="recursive-doubling").results
+    swap, same = sorted(rows, key=lambda one: one.status)
+    assert (swap.status, swap.total_s) == ("own", pytest.approx(same.total_s))
+    assert set(same.notes) <= set(swap.notes)
+
+
+def test_a_schedule_of_ones_own_with_more_peers_fills_more_planes() -> None:
+    """A rank that sends to three others at once, as direct does: three flows on four planes."""
+    pairs = " ".join(f"{src}>{dst}:{src}" for src in range(4) for dst in range(4) if src != dst)
+    own = {"name": "mine", "primitive": "ag", "ranks": 4, "chunks": 4, "steps": [pairs]}
+    where = fabric(star(4, planes={"count": 4, "spread": "ecmp"}))
+    rows = colltool.price(where, "ag", size=GB, algorithm_files=own, algorithms="direct").results
+    mine, direct = sorted(rows, key=lambda one: one.status)
+    assert (mine.status, mine.bandwidth_s) == ("own", pytest.approx(direct.bandwidth_s))
+
+
+def test_a_schedule_of_ones_own_counts_in_what_works() -> None:
+    """Its bytes and bandwidth are told as the same shipped schedule's."""
+    where, own = fabric(star(2, planes={"count": 4, "failed": 1})), SWAP
+    rows = colltool.price(where, "ar", size=GB, algorithm_files=own, algorithms="recursive-doubling").results
+    swap, same = (one.phases[0] for one in sorted(rows, key=lambda one: one.status))
+    assert (swap.algorithm, swap.bandwidth_Bps, swap.n_beta) == ("swap", 75e9, pytest.approx(1.0))
+    assert (swap.bandwidth_Bps, swap.bandwidth_s) == (same.bandwidth_Bps, pytest.approx(same.bandwidth_s))

@@ -20,6 +20,7 @@ from colltool.estimate.price import price
 from colltool.export.astra_sim import astra_sim
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.nccl.nccl_choice import check_switched
 from colltool.render.drawing.tiers import axis_text
 
 ON = "tpu-v4-twisted"
@@ -122,3 +123,11 @@ def test_it_is_called_what_it_is() -> None:
     assert axis_text(1, axes) == "axis 1: lines of 4, closed half way round axis 3 (dashed)"
     assert axis_text(3, axes) == "axis 3: rings of 8"
     assert basis_of(colltool.load_fabric(ON), A2A, GroupSpec()).slice == "4x4x8 twisted"
+
+
+def test_it_is_called_twisted_wherever_a_topology_is_told() -> None:
+    told = {one.reason for one in colltool.price(ON, "ar", size=1e6).infeasible}
+    assert any("this is a twisted torus" in reason for reason in told)
+    assert not any("this is a torus" in reason for reason in told)
+    with pytest.raises(ColltoolError, match="'ici' is a twisted torus"):
+        check_switched(colltool.load_fabric(ON))

@@ -203,3 +203,10 @@ def test_of_equal_wirings_the_one_with_most_planes() -> None:
     assert rail is not None
     assert (rail.switches, rail.pods, rail.planes) == ((12, 9, 6), 3, 3)
     assert [(split.down, split.up) for split in rail.splits] == [(3, 3), (4, 4)]
+
+
+def test_rails_that_nothing_joins_save_what_joins_them() -> None:
+    """1024 nodes of 8 NICs: a leaf and half a spine for each 32 ports, against the core of one Clos besides."""
+    apart, joined = (colltool.size_fabric(1024, 64, ports_per_endpoint=8, rails=rails).plan for rails in (8, 1))
+    assert (apart.switches, joined.switches) == (256 + 128, 256 + 256 + 128)
+    assert (apart.ports + apart.cables, joined.ports + joined.cables) == (2 * 8192, 3 * 8192)

@@ -301,14 +301,15 @@ def _tier_in_values(tier: Tier) -> str:
     extent = shape_text(data["shape"]) if "shape" in data else str(tier.endpoints)
     alphas = [data["alpha"]] if "alpha" in data else [level["alpha"] for level in data["levels"]]
     alpha = " to ".join(dict.fromkeys(format_time(one) for one in (alphas[0], alphas[-1])))
-    cables = [one.cable_m for one in capabilities_of(tier).classes]
+    kind = capabilities_of(tier)
+    cables = [one.cable_m for one in kind.classes]
     lengths = " to ".join(dict.fromkeys(format_length(one) for one in (cables[0], cables[-1])))
     cable = f"cable {lengths}, " if any(cables) else ""
     rate = format_rate(tier.bandwidth) + (f" x {tier.ports} ports" if tier.ports > 1 else "")
     energy = f", {format_bit_energy(tier.energy)}" if tier.energy is not None else ""
     post = f"post {format_time(tier.post)}, " if tier.post else ""
     eta = f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    return f"{tier.name}: {tier.topology} of {extent}, alpha {alpha}, {post}{cable}{rate}, {eta}{energy}"
+    return f"{tier.name}: {kind.spoken} of {extent}, alpha {alpha}, {post}{cable}{rate}, {eta}{energy}"
 
 
 VIEWS = {
