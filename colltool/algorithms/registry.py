@@ -14,6 +14,10 @@ from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.primitives import SHORT, AllPeers, Chain, Peers, Primitive, Ring, Schedule, Terms
 
+BLUE_GENE = (
+    'Faraj, Kumar, Smith, Mamidala, Gunnels, "MPI collective communications on the Blue Gene/P supercomputer: algorithms and '
+    'optimizations", Hot Interconnects 2009, 63-72'
+)
 BRUCK = (
     'Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing '
     'systems", IEEE TPDS 8(11), 1997, 1143-1156, doi:10.1109/71.642949'

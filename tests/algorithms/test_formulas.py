@@ -427,6 +427,21 @@ def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
     assert counts(BC, "dim-chain-middle", lattice((8, 8, 8), "mesh")) == (12, 1)
 
 
+@pytest.mark.parametrize("kind", ["torus", "mesh"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_broadcast_down_all_links_of_the_root(shape: tuple[int, ...], kind: Topology) -> None:
+    """Farthest is the far corner, one hop along each axis at a time, or what waits at its door for the way round."""
+    group, used = lattice(shape, kind), [d for d in shape if d > 1]
+    rings = kind == "torus" and min(used) > 2
+    if not rings and len(used) == 1:
+        assert find(BC, "multi-chain").why_not(group) == "an open line has one link from its end: that is dim-chain"
+        return
+    corner = sum(d - 1 for d in used)
+    beside = [corner + 1 if rings else corner - (d - 1) + 2 for d in used] if len(used) > 1 else [corner]
+    for primitive in (BC, REDUCE):
+        assert counts(primitive, "multi-chain", group) == (max(corner, *beside), pytest.approx(1 / len(used) / (1 + rings)))
+
+
 def test_both_directions_need_closed_axes() -> None:
     for primitive in (AR, AG, RS):
         row = find(primitive, "dim-ring-bidirectional")
@@ -500,7 +515,17 @@ def test_an_all_reduce_is_its_reduce_scatter_and_its_all_gather(name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["chain", "binomial", "pipelined-tree", "dim-chain", "dim-chain-bidirectional", "dim-chain-middle", "in-network"]
+    "name",
+    [
+        "chain",
+        "binomial",
+        "pipelined-tree",
+        "dim-chain",
+        "dim-chain-bidirectional",
+        "dim-chain-middle",
+        "multi-chain",
+        "in-network",
+    ],
 )
 def test_reduce_is_a_broadcast_backwards(name: str) -> None:
     for group in GROUPS:
@@ -578,6 +603,7 @@ def test_every_row_of_the_tables_is_tested_above() -> None:
         "dim-ring-bidirectional",
         "dim-chain-bidirectional",
         "dim-chain-middle",
+        "multi-chain",
         "multi-ring",
         "dim-rabenseifner",
     }

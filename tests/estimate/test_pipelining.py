@@ -115,10 +115,10 @@ def test_the_rows_that_are_pipelined(key: tuple[str, str], reading: str | int, s
 @pytest.mark.parametrize("size", [1e3, 1e6, 1e9])
 def test_the_lattice_chains_are_pipelined(size: float) -> None:
     where = fabric(torus(8, 4))
-    for name, depth in {"dim-chain": 10, "dim-chain-bidirectional": 6}.items():
+    for name, (depth, n_beta) in {"dim-chain": (10, 1), "dim-chain-bidirectional": (6, 1), "multi-chain": (11, 1 / 4)}.items():
         for reading in ("asymptotic", "optimal", 3):
             (row,) = colltool.price(where, "bc", size=size, algorithms=name, pipelining=reading).results
-            assert row.total_s == pytest.approx(priced(depth, depth, 1.0, size, reading))
+            assert row.total_s == pytest.approx(priced(depth, depth, n_beta, size, reading))
 
 
 def test_nothing_else_changes_with_the_reading() -> None:
@@ -130,7 +130,14 @@ def test_nothing_else_changes_with_the_reading() -> None:
                 for reading in ("asymptotic", "optimal")
             )
             moved = {title for title in base if base[title].total_s != cut[title].total_s}
-            assert moved <= {"chain", "pipelined-tree", "double-binary-tree", "dim-chain", "dim-chain-bidirectional"}
+            assert moved <= {
+                "chain",
+                "pipelined-tree",
+                "double-binary-tree",
+                "dim-chain",
+                "dim-chain-bidirectional",
+                "multi-chain",
+            }
 
 
 def test_contention_moves_the_optimum() -> None:

@@ -70,7 +70,14 @@ def test_what_needs_several_links_is_not_there() -> None:
     torus = Group(64, "torus", (Axis(8, wrap=True), Axis(8, wrap=True)), one_port=True)
     mesh = Group(8, "full_mesh", one_port=True)
     refused = {row.name for row in every_algorithm() for group in (torus, mesh) if "several links" in (row.why_not(group) or "")}
-    assert refused == {"multi-ring", "dim-ring-bidirectional", "dim-chain-bidirectional", "multi-link-ring", "multi-link-chain"}
+    assert refused == {
+        "multi-ring",
+        "dim-ring-bidirectional",
+        "dim-chain-bidirectional",
+        "multi-chain",
+        "multi-link-ring",
+        "multi-link-chain",
+    }
     price = colltool.price("torus512", "ar", size="16MB", ports="one")
     reason = next(one.reason for one in price.infeasible if one.algorithm == "multi-ring")
     assert reason == 'drives several links of a rank at once, and ports="one" has one'
