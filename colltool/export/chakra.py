@@ -9,15 +9,17 @@ microseconds in the format: what rounding takes from one node the next one gets,
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import format_time
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.export.chakra_format import COLLECTIVES, ChakraNode, NodeType, Value, encoded
-from colltool.training.calls import Call
+from colltool.training.calls import Call, Hiding
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import RankGroup
 from colltool.training.plan import Plan
@@ -81,11 +83,13 @@ def step_works(plan: Plan) -> Iterator[Work]:
     often = [one for one in sent if one.call.per != "step"]
     counts = [max(1, round(one.call.calls)) for one in sent]
     shares = {id(one): (one.total_s / count, count) for one, count in zip(sent, counts, strict=True)}
+    once = [one for one in sent if one.call.per == "step"]
     for number in range(m):
         for name, seconds, back in (("forward", times.forward_s, False), ("backward", times.backward_s + times.again_s, True)):
-            here = [one for one in often if one.back is back]
-            yield from _pass(f"{name} {number}", seconds, list(_spread(here, shares, number, m)))
-    for one in (one for one in sent if one.call.per == "step"):
+            calls = list(_spread([one for one in often if one.back is back], shares, number, m))
+            under = [one for one in once if one.call.hides == _UNDER[back] and number == (m - 1 if back else 0)]
+            yield from _pass(f"{name} {number}", seconds, calls, list(_spread(under, shares, 0, 1)), back=back)
+    for one in (one for one in once if one.call.hides not in _UNDER):
         seconds, count = shares[id(one)]
         yield from (_call(one, seconds) for _ in range(count))
     for part in plan.parts:
@@ -109,13 +113,23 @@ def _call(one: PricedCall, seconds: float) -> Work:
     return Work(name, seconds, one, beside=one.exposed_s < one.total_s / 2)
 
 
-def _pass(name: str, seconds: float, calls: Sequence[Work]) -> Iterator[Work]:
-    slices = len(calls) + 1
-    for number, call in enumerate([*calls, None]):
-        if seconds:
+_UNDER: tuple[Hiding, Hiding] = ("first forward", "last backward")
+
+
+def _pass(name: str, seconds: float, calls: Sequence[Work], under: Sequence[Work], *, back: bool) -> Iterator[Work]:
+    """A pass's compute between its calls; the buckets ``under`` it are ready evenly over it, the last at its end.
+
+    Going forward that is in reverse: the first bucket must be there before anything, the others come while it computes.
+    """
+    slices, most = max(len(calls), len(under)) + 1, len(under)
+    ready = Counter(min(slices, -(-(k + 1) * slices // most)) if back else k * slices // most for k in range(most))
+    due = Counter((k + 1) * slices // (len(calls) + 1) for k in range(len(calls)))
+    buckets, between = iter(under), iter(calls)
+    for number in range(slices + 1):
+        yield from (one._replace(beside=back or number > 0) for one in islice(buckets, ready[number]))
+        yield from islice(between, due[number])
+        if seconds and number < slices:
             yield Work(f"{name} {number + 1}/{slices}", seconds / slices)
-        if call is not None:
-            yield call
 
 
 class _CommGroups:

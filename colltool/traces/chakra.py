@@ -1,7 +1,7 @@
 """Chakra execution traces as the events of a profile: protobuf (``.et``, plain or gzipped) or what chakra_jsonizer makes of it.
 
 Where nodes have no start times, as PyTorch's converter leaves them out, each starts when what it depends on has ended and its
-stream is free: the CPU, compute on the GPU, and communication are a stream each.
+stream is free: the CPU, compute on the GPU, and communication of each process group are a stream each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from io import BufferedReader
 from itertools import pairwise
 from json import JSONDecoder
-from typing import Any, BinaryIO, Literal, NamedTuple, cast, get_args
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.export.chakra import PROCESS_GROUPS
@@ -262,13 +262,14 @@ def _walked(
             after[other].append(number)
     ready = [(0.0, number) for number, others in waits.items() if not others]
     heapify(ready)
-    free: dict[Stream, float] = dict.fromkeys(get_args(Stream), 0.0)
+    free = defaultdict[tuple[Stream, Value], float](float)
     ends, left = dict.fromkeys(by_id, 0.0), {number: len(others) for number, others in waits.items()}
     done = 0
     while ready:
         at, number = heappop(ready)
         node, done = by_id[number], done + 1
-        stream = _stream(node)
+        # PyTorch gives every process group a stream of its own (ProcessGroupNCCL)
+        stream = _stream(node), node.attributes.get("pg_name", "") if node.type in _COMMUNICATION else ""
         start = max(at, free[stream])
         free[stream] = end = start + lasts_us(node)
         yield node, (start, end)

@@ -53,6 +53,24 @@ def test_a_planned_step_is_read_back(tmp_path: Path) -> None:
     assert elsewhere.step_s > found.step_s
 
 
+@pytest.mark.parametrize(
+    "layout",
+    [{"tp": 1}, {"tp": 8}, {"tp": 8, "pp": 2}, {"tp": 2, "pp": 2}],
+    ids=["dp", "tp and dp", "tp, pp and dp", "tp of two"],
+)
+def test_what_a_plan_hides_is_hidden_in_its_trace(tmp_path: Path, layout: dict[str, int]) -> None:
+    """Gradients under the last backward pass, weights under the first forward; a call is hidden as a whole or not at all."""
+    plan = colltool.plan(
+        {**JOB, "layout": {"dp": "auto", **layout}, "batch": {"global": 64, "micro": 1}, "overlap": {}}, "dgx-h100", 32
+    )
+    for name, written in chakra(plan).items():
+        (tmp_path / name).write_bytes(written)
+    waits = sum(part.exposed_s for part in plan.parts if part.name in ("bubble", "fixed", "jitter"))
+    dp = [one.sent for one in plan.collectives if one.paces and one.sent.call.dimension == "dp"]
+    assert sum(one.hidden_s for one in dp) > 0
+    assert colltool.plan_traces(tmp_path, "dgx-h100").step_s == pytest.approx(plan.step_s - waits, rel=0.1)
+
+
 def test_what_a_trace_cannot_answer_is_refused(tmp_path: Path) -> None:
     file = str(write(tmp_path / "a.0.et", gemm(1, 10), comm(2, 0, 2**20, 1)))
     for options in (["--search"], ["--job-set", "layout.tp=2"], ["-n", "8"], ["--vary", "usual"]):
