@@ -109,13 +109,13 @@ def report(
         raise ColltoolError("is of a job", argument="job_overrides", fix=f"add {given('job', 'llama3-70b')}")
     loaded = job if job is None or isinstance(job, Loaded) else load_job(job, job_overrides, argument="job_overrides")
     files = [] if v.is_nothing(logs) else [os.fspath(path) for path in v.paths_of(logs, "logs", "logs", "all_reduce.log")]
-    sections = [_network(page), *(_collective(page, one) for one in followed(page.primitives))]
-    sections += [_step(page, loaded, _typed(job))] if loaded else []
-    with called("python", primitive="collective"):
+    with called("python", primitive="collective"):  # what other files may be wrong about comes before all the prices
         wanted = None if collective is None else v.primitive_of(collective)
         hints = {"primitive": wanted, "nodes": v.count_if(nodes, "nodes", 1), "in_place": v.flag_of(in_place, "in_place")}
-        sections += [_measured(page, files, hints)] if files else []
-    sections.append(_assumptions(page))
+        measured = [_measured(page, files, hints)] if files else []
+    step = [_step(page, loaded, _typed(job))] if loaded else []
+    priced = [_collective(page, one) for one in followed(page.primitives)]
+    sections = [_network(page), *priced, *step, *measured, _assumptions(page)]
     names, titles = tuple(one.file for one in page.columns), tuple(one.title for one in page.columns)
     return Report(fabrics=names, titles=titles, ranks=page.most, bytes=page.size, sections=tuple(sections))
 

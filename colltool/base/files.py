@@ -57,10 +57,16 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Inputs:
-    """Every opened file, and the content of pipes."""
+    """Every opened file, the content of pipes, and why a file that is going to be written is not read."""
 
     files: set[Identity] = field(default_factory=set)
     pipes: dict[Identity, bytes] = field(default_factory=dict)
+    written: dict[Identity, ColltoolError] = field(default_factory=dict)
+
+    def close(self, path: AnyPath, why: ColltoolError) -> None:
+        """Refuse to read a file, if there is one, from now on."""
+        with suppress(OSError, ValueError):
+            self.written[_identity(os.stat(path))] = why
 
     def hold(self, path: AnyPath) -> bool:
         """Whether a path leads to a file that was opened."""
@@ -170,7 +176,9 @@ def _too_large(bound: Bound, where: str) -> ColltoolError:
 def _note(status: os.stat_result) -> Inputs | None:
     inputs = _INPUTS.get()
     if inputs is not None:
-        inputs.files.add(_identity(status))
+        inputs.files.add(found := _identity(status))
+        if found in inputs.written:
+            raise inputs.written[found]
     return inputs
 
 

@@ -281,12 +281,14 @@ def report(
       colltool report -f dgx-h100 --log all_reduce.log -o report.html
     """
     if chosen_format(out.form, out.path) == "html":
+        from colltool.render.dispatch import without_columns
         from colltool.render.page import check_page
 
+        without_columns(out.columns or "")
         check_page()
-        if out.path is not None and not os.path.isdir(out.path.parent):
-            what = f"cannot write {out.path}: no such folder"
-            raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
+    if out.path is not None and not os.path.isdir(out.path.parent):
+        what = f"cannot write {out.path}: no such folder"
+        raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
     collect()
     working("pricing the page ...")
     first, *others = fabric.several

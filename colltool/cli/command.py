@@ -16,7 +16,7 @@ from colltool.base.errors import EXIT_CHECK_FAILED, ColltoolError, ManyErrors, c
 from colltool.base.errors import given as mark
 from colltool.base.result import watched
 from colltool.cli import options as o
-from colltool.cli.output import Counting, kept, refuse, say
+from colltool.cli.output import Counting, Outputs, is_read, kept, refuse, say
 
 Checked = TypeVar("Checked")
 _BARE_BELOW = 1000  # bytes: who means so few types them as nccl-tests does, who means megabytes forgot the unit
@@ -49,7 +49,7 @@ def command(
         @wraps(function)
         def run(**given: Any) -> None:
             with called("shell", **names), speaking("shell"), kept() as outputs:
-                _keep_apart(signature, given)
+                _keep_apart(signature, given, outputs)
                 arguments = {name: o.taken(asked[name], parts[name], given) for name in asked}
                 try:
                     with Counting(name or function.__name__) as watch, watched(watch):
@@ -77,10 +77,10 @@ def command(
     return decorate
 
 
-def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
+def _keep_apart(signature: inspect.Signature, given: dict[str, Any], outputs: Outputs) -> None:
     """Refuse before the work starts to write over a file that is read, or two results into one.
 
-    :meth:`Outputs.leave` knows of all that was read, also by the names within a list or another file.
+    What is read by a name within a list or another file is refused when it would be opened.
     """
     from colltool.base.files import same_file, same_place
 
@@ -95,6 +95,7 @@ def _keep_apart(signature: inspect.Signature, given: dict[str, Any]) -> None:
     for index, (name, path) in enumerate(written):
         again = any(same_place(path, other) for _, other in written[:index])
         refuse(path, name, read=any(same_file(path, one) for one in read), again=again)
+        outputs.inputs.close(path, is_read(path, name))
 
 
 def _misplaced(given: dict[str, Any]) -> ColltoolError | None:

@@ -18,7 +18,7 @@ import colltool
 from colltool.api.arguments import ARGUMENTS, FORMATS
 from colltool.base.errors import ColltoolError
 from colltool.cli import values
-from colltool.cli.output import chosen_format, keep_apart, screen_of, write, write_bytes
+from colltool.cli.output import chosen_format, screen_of, write, write_bytes
 from colltool.estimate.assumptions import DECLARED, KINDS, Readings, words
 
 if TYPE_CHECKING:
@@ -153,9 +153,7 @@ class Out(NamedTuple):
         if self.plot is not None:
             from colltool.render.plot import picture
 
-            keep_apart(self.plot, "plot")
             write_bytes(self.plot, picture(result, self.plot.suffix, self.plot_what), "plot")
-        keep_apart(self.path, "output")
         from colltool.render.dispatch import rendered
 
         chosen = chosen_format(self.form, self.path)

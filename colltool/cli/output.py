@@ -193,16 +193,15 @@ def write_bytes(path: Path, content: bytes, argument: str, *, folder: Path | Non
         outputs.folders.append(folder)
 
 
-def keep_apart(path: Path | None, argument: str) -> None:
-    """Refuse an output that was read so far, before anything is rendered for it."""
-    if path is not None and (outputs := _OUTPUTS.get()):
-        refuse(path, argument, read=outputs.inputs.hold(path))
-
-
 def refuse(path: Path, argument: str, *, read: bool = False, again: bool = False) -> None:
     """Refuse an output that is also an input, or a second one into the same file."""
     if read:
-        fix = "name another file: what is read stays as it is"
-        raise ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)
+        raise is_read(path, argument)
     if again:
         raise ColltoolError(f"{path} is written twice", argument=argument, fix="name two files")
+
+
+def is_read(path: Path, argument: str) -> ColltoolError:
+    """The error for an output that is also an input."""
+    fix = "name another file: what is read stays as it is"
+    return ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)

@@ -83,8 +83,7 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
         (main,) = choose([table(result)], names, form)
         return to_csv(main)  # type: ignore[arg-type]
     if form == "html" and (page := view_of(result).page) is not None:
-        if names:
-            raise ColltoolError("a page has the columns that fit", argument="columns", fix=f"leave {given('columns')} out")
+        without_columns(names)
         return page(result)
     parts = choose(_for_people(result), names, form)
     if form == "markdown":
@@ -101,6 +100,12 @@ def rendered(result: Any, form: str, screen: Screen | None = None, names: Sequen
     if screen.width is None and not (everything or names):
         screen = screen._replace(width=PLAIN_WIDTH)
     return to_text(parts, screen, everything=everything)
+
+
+def without_columns(names: Sequence[str]) -> None:
+    """Refuse a choice of columns for a page."""
+    if names:
+        raise ColltoolError("a page has the columns that fit", argument="columns", fix=f"leave {given('columns')} out")
 
 
 def _for_people(result: Any) -> list[Block]:

@@ -461,6 +461,9 @@ def test_every_command_in_every_format(name: str, form: str, run: Any, folder: P
     assert done.out.endswith("\n")
     assert not done.out.endswith("\n\n")
     VALID[form](done.out)
+    if form == "json":
+        assert done.json["schema"] == SCHEMAS.get(name, f"colltool.{name.split()[0]}/1")
+        assert differs(done.json, PROMISED.get(name, HEAD)) == []
     assert str(folder) not in done.out
     assert str(Path(colltool.__file__).parent.parent) not in done.out
 
@@ -474,13 +477,6 @@ def test_every_command_in_every_format(name: str, form: str, run: Any, folder: P
     assert file.read_bytes() == done.out.encode()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_promised_fields(name: str, run: Any, folder: Path) -> None:
-    document = run(*COMMANDS[name], "--format", "json").json
-    assert document["schema"] == SCHEMAS.get(name, f"colltool.{name.split()[0]}/1")
-    assert differs(document, PROMISED.get(name, HEAD)) == []
-
-
 EVERY = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -489,29 +485,20 @@ print(json.dumps({name: run(*args) for name, args in json.load(sys.stdin).items(
 """
 
 
-@pytest.fixture(scope="module")
-def by_seed(tmp_path_factory: pytest.TempPathFactory, documents: dict[str, str]) -> list[dict[str, list[Any]]]:
-    """What every command leaves behind, in two processes whose sets and dicts are ordered differently."""
-    place = tmp_path_factory.mktemp("seeds")
-    for name, text in documents.items():
-        (place / name).write_text(text)
+def test_another_hash_seed_gives_the_same_bytes(folder: Path) -> None:
+    """What every command leaves behind, in two processes whose sets and dicts are ordered differently; one test, run once."""
     asked = {name: [*args, "--format", "json" if name != "fabric show" else "table"] for name, args in COMMANDS.items()}
     command = [sys.executable, "-c", EVERY, str(Path(__file__).parent)]
     found = []
     for seed in ("1", "2"):
         env = os.environ | {"PYTHONHASHSEED": seed}
         done = subprocess.run(
-            command, input=json.dumps(asked), env=env, cwd=place, capture_output=True, text=True, timeout=120, check=True
+            command, input=json.dumps(asked), env=env, cwd=folder, capture_output=True, text=True, timeout=120, check=True
         )
         found.append(json.loads(done.stdout))
-    return found
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_another_hash_seed_gives_the_same_bytes(name: str, by_seed: list[dict[str, list[Any]]]) -> None:
-    first, second = (every[name] for every in by_seed)
-    assert first == second
-    assert first[1]
+    first, second = found
+    assert [name for name in COMMANDS if first[name] != second[name]] == []
+    assert [name for name in COMMANDS if not first[name][1]] == []
 
 
 def test_fabric_schema_is_a_schema(run: Any, folder: Path) -> None:

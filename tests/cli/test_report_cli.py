@@ -10,6 +10,7 @@ import pytest
 from cli.conftest import run
 from cli.test_process import example_lines
 
+import colltool
 from colltool.fabric.load import shipped_folder
 
 SMALL = ("report", "-f", "mi300x", "-p", "ar", "-M", "16MB")
@@ -82,3 +83,20 @@ def test_what_cannot_be_used_says_what_to_type(args: tuple[str, ...], says: str)
     assert says in done.err
     assert len(done.err.splitlines()) >= 2, "no cure"
     assert not Path("page.html").exists()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--log", "nowhere.log"),
+        ("--job", "llama3-70b", "--job-set", "layout.tp=3"),
+        ("--columns", "algorithm", "-o", "page.html"),
+        ("-o", "nowhere/page.json"),
+        ("-f", "nvl72,my-cluster.yaml", "-n", "72", "--format", "json", "-o", "my-cluster.yaml"),
+    ],
+    ids=" ".join,
+)
+def test_it_refuses_before_it_prices(args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prices take seconds."""
+    monkeypatch.setattr(colltool, "sweep", lambda *_, **__: pytest.fail("priced"))
+    assert run("report", *(() if "-f" in args else ("-f", "dgx-h100")), "-p", "ar", *args).code == 2

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import reports
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
@@ -26,11 +25,11 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
-@pytest.fixture(scope="module", params=["page", "hostile"])
+@pytest.fixture(scope="module", params=["report", "hostile_page"], ids=["page", "hostile"])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp(request.param)
-    path = folder / "report.html"
-    path.write_text(getattr(reports, request.param)(folder).to_html(), encoding="utf-8")
+    path = tmp_path_factory.mktemp("browser") / "report.html"
+    made = request.getfixturevalue(request.param)
+    path.write_text(made if isinstance(made, str) else made.to_html(), encoding="utf-8")
     return path
 
 

@@ -51,11 +51,6 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return reports.page(tmp_path_factory.mktemp("page"))
-
-
-@pytest.fixture(scope="module")
 def page(report: Report) -> str:
     return report.to_html()
 
@@ -140,15 +135,15 @@ def test_a_page_is_the_same_again_and_small(page: str, tmp_path: Path) -> None:
     assert len(page.encode()) < 1_200_000
 
 
-def test_texts_of_files_are_data(tmp_path: Path) -> None:
-    page = reports.hostile(tmp_path).to_html()
-    elements = Reader(page).elements
+def test_texts_of_files_are_data(hostile_page: str) -> None:
+    elements = Reader(hostile_page).elements
     assert not {one.tag for one in elements} & {"script", "img"}
     assert not [one for one in elements if any(name.startswith("on") for name in one.attributes)]
-    assert "49" not in re.sub(r"<svg.*?</svg>", "", page, flags=re.S).split("&lt;script&gt;")[1][:60]  # no template in a text
-    assert "\u202e" not in page
+    drawn_out = re.sub(r"<svg.*?</svg>", "", hostile_page, flags=re.S)
+    assert "49" not in drawn_out.split("&lt;script&gt;")[1][:60]  # no template in a text
+    assert "\u202e" not in hostile_page
     for words in ("&lt;script&gt;alert(1)&lt;/script&gt;", "{{ 7*7 }}", "&lt;b onclick=alert(3)&gt;"):
-        assert words in page
+        assert words in hostile_page
 
 
 def test_tables_are_as_wide_as_paper(report: Report) -> None:

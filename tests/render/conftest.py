@@ -1,0 +1,20 @@
+"""The two reports that the tests of pages read: each takes seconds, and is made once."""
+
+from __future__ import annotations
+
+import pytest
+import reports
+
+from colltool.analysis.report import Report
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Everything on it."""
+    return reports.page(tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="session")
+def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Every text tries to be markup."""
+    return reports.hostile(tmp_path_factory.mktemp("hostile")).to_html()
