@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # With --import-mode=importlib a test cannot import its neighbours; tests/small.py is one.
 sys.path.append(str(Path(__file__).parent))
@@ -31,6 +32,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+# Hypothesis would parse every module for constants to draw: seconds of each worker, and other examples where other modules are.
+providers._get_local_constants = lambda: providers._local_constants
 
 DATASHEET = Path(__file__).parent / "data" / "datasheet"
 

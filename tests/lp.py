@@ -7,10 +7,12 @@ forward. Latency is left out, and time is continuous: seconds for M = 1 byte per
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, kron
+
+if TYPE_CHECKING:  # scipy takes a second to import, and most tests of a run need none of it
+    from scipy.sparse import csr_array
 
 Arcs = Mapping[tuple[int, int], float]
 Twist = Mapping[int, Sequence[int]]
@@ -50,12 +52,16 @@ def lattice(shape: Sequence[int], *, wrap: bool = True, twist: Twist | None = No
 
 def _balance(arcs: Arcs) -> csr_array:
     """What leaves less what enters each node, shape (nodes, arcs)."""
+    from scipy.sparse import csr_array
+
     ends, count = np.array(list(arcs)), len(arcs)
     rows, columns = np.concatenate([ends[:, 0], ends[:, 1]]), np.tile(np.arange(count), 2)
     return csr_array((np.repeat([1.0, -1.0], count), (rows, columns)), shape=(int(ends.max()) + 1, count))
 
 
 def _solved(cost: np.ndarray, **constraints: object) -> float:
+    from scipy.optimize import linprog
+
     found = linprog(cost, method="highs", **constraints)
     assert found.success, found.message
     return float(found.fun)
@@ -67,6 +73,8 @@ def all_to_all_s(arcs: Arcs, ranks: int, sources: Sequence[int] | None = None) -
     A commodity for each source, as flows of one source never need to be told apart. ``sources``: all ranks; fewer only give a
     lower bound.
     """
+    from scipy.sparse import csr_array, hstack, kron
+
     balance, capacity = _balance(arcs), np.array(list(arcs.values()))
     nodes, every = balance.shape[0], range(ranks) if sources is None else sources
     wanted = np.zeros((len(every), nodes))
@@ -84,6 +92,8 @@ def all_to_all_s(arcs: Arcs, ranks: int, sources: Sequence[int] | None = None) -
 
 def _into(arcs: Arcs, givers: Sequence[int], taker: int) -> float:
     """The most bytes/s that each giver can send to the taker, all at once and alike: a flow to one sink."""
+    from scipy.sparse import csr_array, hstack
+
     balance, capacity = _balance(arcs), list(arcs.values())
     wanted = np.zeros((balance.shape[0], 1))
     wanted[list(givers), 0] = 1.0

@@ -15,7 +15,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive, Terms, Trees
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.placement import Occupancy
-from colltool.estimate.wired import TierSeat, WiredTiers
+from colltool.estimate.wired import TierSeat, WiredTiers, wired_tiers
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Limits, Planes
@@ -267,7 +267,7 @@ def _wired(seats: Sequence[TierSeat], ranks: int, readings: Readings) -> WiredTi
         fix = f"leave out {given('placement')}"
         what = f"'{routed[0]}' is routed link by link, so it must be known where ranks sit"
         raise ColltoolError(what, argument="placement", fix=fix)
-    return WiredTiers(tuple(seats), ranks, readings.ideal) if routed else None
+    return wired_tiers(tuple(seats), ranks, readings.ideal) if routed else None
 
 
 def flat_paths(seats: Sequence[TierSeat], ranks: int, readings: Readings) -> PathClasses:

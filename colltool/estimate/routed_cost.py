@@ -42,19 +42,25 @@ class Carried(NamedTuple):
 
 
 def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[LinkCost]:
-    """The cost of one term on a group whose tiers are routed."""
+    """The cost of one term on a group whose tiers are routed, worked out once."""
     wired = reach.wired
     assert wired is not None  # who calls this asked
-    ranks, route = reach.ranks, terms.route
+    worst = readings.ring_alpha == "worst"
+    key = repr(terms), worst  # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
+    if key not in wired.costs:
+        wired.costs[key] = tuple(_routed_costs(terms, worst, wired))
+    return list(wired.costs[key])
+
+
+def _routed_costs(terms: Terms, worst: bool, wired: WiredTiers) -> list[LinkCost]:
+    ranks, route = wired.ranks, terms.route
     carried = partial(_carried, wired)
     match route:
         case Ring() | Chain():
             traffic = _around(ranks, terms.n_beta / terms.n_alpha if isinstance(route, Ring) else terms.n_beta, wired, route)
             if isinstance(route, Chain):
                 return [_cost(terms, carried(traffic), wired)]
-            step = carried(traffic)
-            worst = readings.ring_alpha == "worst"
-            return [_cost(terms, _times(step, terms.n_alpha, worst=worst), wired)]
+            return [_cost(terms, _times(carried(traffic), terms.n_alpha, worst=worst), wired)]
         case Trees():
             return [_cost(terms, _trees(route, ranks, wired), wired)]
         case Rounds():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,13 +14,14 @@ from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 
 if TYPE_CHECKING:
+    from colltool.estimate.link_cost import LinkCost
     from colltool.schedules.executor import Network
     from colltool.schedules.links import Floats, Indices, LinkModel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TierSeat:
-    """How a group sits on a tier.
+    """How a group sits on a tier; equal where it is so on the same tier object, as tiers are long to compare.
 
     ``inside``: members behind an endpoint; ``behind``: ranks behind it, which share its links; ``nics``: ports of each sender.
     """
@@ -31,6 +32,16 @@ class TierSeat:
     behind: int = 1
     nics: int = 1
     occupancy: Occupancy = PACKED
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return id(self.tier), self.endpoints, self.inside, self.behind, self.nics, self.occupancy
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TierSeat) and self._key == other._key
 
     @cached_property
     def wires(self) -> Wires | None:
@@ -97,11 +108,15 @@ def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: fl
 
 @dataclass(frozen=True, eq=False)
 class WiredTiers:
-    """The tiers of a group of which one is routed, innermost first; its links are built when a price needs them."""
+    """The tiers of a group of which one is routed, innermost first; its links are built when a price needs them.
+
+    ``costs`` is for what was worked out on them: a schedule costs the same at any size and under most readings.
+    """
 
     seats: tuple[TierSeat, ...]
     ranks: int
     ideal: bool
+    costs: dict[Hashable, tuple[LinkCost, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -147,3 +162,9 @@ class WiredTiers:
             if here.any():
                 took[here] = tier.latency(src[here], dst[here])[0]
         return took
+
+
+@lru_cache(maxsize=16)
+def wired_tiers(seats: tuple[TierSeat, ...], ranks: int, ideal: bool) -> WiredTiers:
+    """The same for the same seats, so that what was worked out on its links is kept from one price to the next."""
+    return WiredTiers(seats, ranks, ideal)

@@ -8,7 +8,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-import pytest
+from swept import swept
 
 import colltool
 from colltool.algorithms import registry
@@ -30,14 +30,14 @@ def doc_of(row: Algorithm | Composition) -> str:
     return inspect.getdoc(row.steps if isinstance(row, Composition) else row.formula) or ""
 
 
-@pytest.mark.parametrize("module", WITH_DOCTESTS)
+@swept("module", WITH_DOCTESTS)
 def test_the_examples_of_a_module_hold(module: str) -> None:
     failed, tried = doctest.testmod(import_module(module))
     assert tried
     assert not failed
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.primitive}-{row.name}")
+@swept("row", ROWS)
 def test_a_formula_has_an_example_with_a_number(row: Algorithm | Composition) -> None:
     (example,) = (paragraph for paragraph in doc_of(row).split("\n\n") if paragraph.startswith(">>>"))
     results = [line for line in example.split("\n") if not line.startswith(">>>")]
@@ -45,14 +45,14 @@ def test_a_formula_has_an_example_with_a_number(row: Algorithm | Composition) ->
     assert all(re.search(r"\d", line) for line in results)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.primitive}-{row.name}")
+@swept("row", ROWS)
 def test_a_row_has_a_source(row: Algorithm | Composition) -> None:
     """A paper of the list, a vendor's announcement, or in plain words that it is ours."""
     cited = any(text in row.source for text in NAMES.values())
     assert cited or re.match(r"baseline of ours: |.*\(colltool verify\)|Broadcom Tomahawk Ultra: ", row.source), row.source
 
 
-@pytest.mark.parametrize("name", NAMES)
+@swept("name", NAMES)
 def test_a_reference_is_whole_and_used(name: str) -> None:
     text = NAMES[name]
     assert re.match(r"[A-Z][^\"]+, \"[^\"]+\", ", text), "authors and title"
@@ -61,7 +61,7 @@ def test_a_reference_is_whole_and_used(name: str) -> None:
     assert any(text in row.source for row in ROWS)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.primitive}-{row.name}")
+@swept("row", ROWS)
 def test_explain_leaves_the_example_out(row: Algorithm | Composition) -> None:
     (entry,) = explain(row.name, row.primitive).entries
     assert entry.formula

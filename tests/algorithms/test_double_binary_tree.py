@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.algorithms.all_reduce import counted_c
@@ -21,7 +22,7 @@ def counted(ranks: int, segments: int) -> Counts:
     return execution.counts
 
 
-@pytest.mark.parametrize("ranks", SOME)
+@swept("ranks", SOME)
 def test_a_port_carries_what_the_formula_says(ranks: int) -> None:
     """(2P + 2 lg N - 3)/P for P = 1 and once the pipeline is full; never more between.
 

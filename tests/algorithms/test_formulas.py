@@ -8,6 +8,7 @@ from itertools import product
 from math import ceil, log2, prod
 
 import pytest
+from swept import swept
 
 import colltool.algorithms as filled
 from colltool.algorithms.composed import every_composition
@@ -123,8 +124,8 @@ def name_of(key: object) -> str:
     return f"{key[0]}-{key[1]}" if isinstance(key, tuple) else ""
 
 
-@pytest.mark.parametrize("topology", ["star", "full_mesh", "clos"])
-@pytest.mark.parametrize("key", TABLE, ids=name_of)
+@swept("topology", ["star", "full_mesh", "clos"])
+@swept("key", TABLE)
 def test_any_to_any(key: tuple[Primitive, str], topology: Topology) -> None:
     for n in POWERS if key in POWER_OF_TWO else [n for n in COUNTS if key not in OFF_POWERS or n not in POWERS]:
         n_alpha, n_beta = TABLE[key](n)
@@ -140,7 +141,7 @@ def test_over_all_links_of_a_mesh_one_carries_what_a_ring_does_over_the_links_of
     assert find(*key).why_not(on("full_mesh", 2)) == "two ranks have one link between them: that is ring or chain"
 
 
-@pytest.mark.parametrize("key", [key for key in TABLE if key not in ((AG, "pat"), (RS, "pat"))], ids=name_of)
+@swept("key", [key for key in TABLE if key not in ((AG, "pat"), (RS, "pat"))])
 def test_flat_over_several_tiers_has_the_same_counts(key: tuple[Primitive, str]) -> None:
     for n in (6, 72, 513) if key in OFF_POWERS else POWERS:
         assert counts(*key, on("tiers", n)) == counts(*key, on("star", n))
@@ -155,16 +156,16 @@ def test_tree_beta_is_the_load_of_the_double_tree_and_of_nothing_else(c: float) 
             assert row.schedule(group) == row.schedule(on("star", 64)), row.name
 
 
-@pytest.mark.parametrize("key", sorted(POWER_OF_TWO), ids=name_of)
-@pytest.mark.parametrize("n", [n for n in COUNTS if n not in POWERS])
+@swept("key", sorted(POWER_OF_TWO))
+@swept("n", [n for n in COUNTS if n not in POWERS])
 def test_a_rank_count_that_is_no_power_of_two_is_refused_with_the_reason(key: tuple[Primitive, str], n: int) -> None:
     for topology in ("star", "full_mesh", "clos", "tiers"):
         reason = find(*key).why_not(on(topology, n))  # type: ignore[arg-type]
         assert reason == f"needs a power-of-two rank count, got {n}"
 
 
-@pytest.mark.parametrize("key", [*sorted(OFF_POWERS), (AR, "rabenseifner-padded")], ids=name_of)
-@pytest.mark.parametrize("n", POWERS)
+@swept("key", [*sorted(OFF_POWERS), (AR, "rabenseifner-padded")])
+@swept("n", POWERS)
 def test_nobody_is_left_over_at_a_power_of_two(key: tuple[Primitive, str], n: int) -> None:
     reason = find(*key).why_not(on("star", n))
     assert reason == f"only for rank counts that are not a power of two; {n} is one"
@@ -189,7 +190,7 @@ def test_bruck_at_a_power_of_two_is_half_of_lg_n(n: int) -> None:
     assert counts(A2A, "bruck", on("star", n)) == (lg(n), lg(n) / 2)
 
 
-@pytest.mark.parametrize("n", range(2, 40))
+@swept("n", range(2, 40))
 def test_bruck_slot_by_slot(n: int) -> None:
     """Run it: the block for the rank at distance d travels in each round whose bit is set in d; count what a rank sends."""
     sent = Counter(k for distance in range(n) for k in range(lg(n)) if distance >> k & 1)
@@ -231,9 +232,9 @@ IN_NETWORK: dict[Primitive, tuple[set[str], Callable[[int], Pair]]] = {
 }
 
 
-@pytest.mark.parametrize("primitive", IN_NETWORK)
-@pytest.mark.parametrize("topology", ["star", "clos"])
-@pytest.mark.parametrize("levels", [1, 2, 3])
+@swept("primitive", IN_NETWORK)
+@swept("topology", ["star", "clos"])
+@swept("levels", [1, 2, 3])
 def test_in_network(primitive: Primitive, topology: Topology, levels: int) -> None:
     for n in COUNTS:
         n_alpha, n_beta = IN_NETWORK[primitive][1](n)
@@ -254,8 +255,8 @@ def test_in_network_needs_exactly_its_capabilities(primitive: Primitive) -> None
             assert missing in reason
 
 
-@pytest.mark.parametrize("topology", ["full_mesh", "torus", "mesh", "tiers", "lattice_tiers"])
-@pytest.mark.parametrize("primitive", IN_NETWORK)
+@swept("topology", ["full_mesh", "torus", "mesh", "tiers", "lattice_tiers"])
+@swept("primitive", IN_NETWORK)
 def test_in_network_needs_a_switch_that_joins_the_whole_group(primitive: Primitive, topology: Topology) -> None:
     assert find(primitive, "in-network").why_not(on(topology, 8)) is not None
 
@@ -295,8 +296,8 @@ def link_loads(shape: tuple[int, ...], *, wrap: bool) -> Counter[tuple[tuple[int
     return loads
 
 
-@pytest.mark.parametrize("wrap", [True, False])
-@pytest.mark.parametrize("d", range(1, 14))
+@swept("wrap", [True, False])
+@swept("d", range(1, 14))
 def test_busiest_link_of_one_axis_counted_link_by_link(d: int, wrap: bool) -> None:
     """A rank sends M/d to each other rank of the axis, so a link with k messages carries k·M/d."""
     busiest = max(link_loads((d,), wrap=wrap).values(), default=0)
@@ -328,8 +329,8 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", WHOLE)
+@swept("kind", ["torus", "mesh"])
+@swept("shape", WHOLE)
 def test_shortest_path_all_to_all_on_a_whole_lattice_counted_link_by_link(shape: tuple[int, ...], kind: Topology) -> None:
     n = prod(shape)
     n_alpha, n_beta = counts(A2A, "shortest-path", lattice(shape, kind))
@@ -337,8 +338,8 @@ def test_shortest_path_all_to_all_on_a_whole_lattice_counted_link_by_link(shape:
     assert n_alpha == sum(reach_of(d, wrap=kind == "torus") for d in shape)
 
 
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", SHAPES)
+@swept("kind", ["torus", "mesh"])
+@swept("shape", SHAPES)
 def test_dim_by_dim_all_to_all(shape: tuple[int, ...], kind: Topology) -> None:
     wrap = kind == "torus"
     loads = [(d * d // 4) / d / (2 if wrap and d >= 3 else 1) for d in shape]
@@ -347,8 +348,8 @@ def test_dim_by_dim_all_to_all(shape: tuple[int, ...], kind: Topology) -> None:
     assert counts(A2A, "shortest-path", lattice(shape, kind)) == (diameter, pytest.approx(max(loads)))
 
 
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", SHAPES)
+@swept("kind", ["torus", "mesh"])
+@swept("shape", SHAPES)
 def test_dim_ring_and_dim_chain(shape: tuple[int, ...], kind: Topology) -> None:
     n, hops = prod(shape), sum(d - 1 for d in shape)
     group = lattice(shape, kind)
@@ -361,7 +362,7 @@ def test_dim_ring_and_dim_chain(shape: tuple[int, ...], kind: Topology) -> None:
         assert counts(primitive, "dim-chain", group) == (hops, 1)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@swept("shape", SHAPES)
 def test_bidirectional_on_a_torus(shape: tuple[int, ...]) -> None:
     group, payload, n_beta = lattice(shape), 1.0, 0.0
     for d in shape:
@@ -375,8 +376,8 @@ def test_bidirectional_on_a_torus(shape: tuple[int, ...]) -> None:
         assert counts(primitive, "dim-chain-bidirectional", group) == (hops, 1)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
-@pytest.mark.parametrize("d", [3, 4, 5, 8])
+@swept("k", [1, 2, 3, 4])
+@swept("d", [3, 4, 5, 8])
 def test_multi_ring_on_a_cube(d: int, k: int) -> None:
     n = d**k
     group = lattice((d,) * k)
@@ -385,7 +386,7 @@ def test_multi_ring_on_a_cube(d: int, k: int) -> None:
         assert counts(primitive, "multi-ring", group) == (k * (d // 2), pytest.approx((n - 1) / n / (2 * k)))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@swept("shape", SHAPES)
 def test_multi_ring_follows_its_parts_step_by_step(shape: tuple[int, ...]) -> None:
     """k parts of M/k; part i runs the axes from i on, cyclically; a step costs the slowest part on its own axis."""
     used = [d for d in shape if d > 1]
@@ -401,8 +402,8 @@ def test_multi_ring_follows_its_parts_step_by_step(shape: tuple[int, ...]) -> No
     assert counts(RS, "multi-ring", lattice(shape)) == (n_alpha, pytest.approx(n_beta))
 
 
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", SHAPES)
+@swept("kind", ["torus", "mesh"])
+@swept("shape", SHAPES)
 def test_dim_rabenseifner(shape: tuple[int, ...], kind: Topology) -> None:
     group, n = lattice(shape, kind), prod(shape)
     odd = [d for d in shape if not log2(d).is_integer()]
@@ -416,7 +417,7 @@ def test_dim_rabenseifner(shape: tuple[int, ...], kind: Topology) -> None:
         assert "on ring wiring" in row.note
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@swept("shape", SHAPES)
 def test_dim_chain_from_the_middle_of_a_mesh(shape: tuple[int, ...]) -> None:
     for primitive in (BC, REDUCE):
         row = find(primitive, "dim-chain-middle")
@@ -539,7 +540,7 @@ AT_ONCE = {"one-shot", "two-shot", "direct", "in-network", "send"}
 """These post several messages for one α, or leave the work to the switches: no lg N rounds."""
 
 
-@pytest.mark.parametrize("row", every_algorithm(), ids=lambda row: f"{row.primitive}-{row.name}")
+@swept("row", every_algorithm())
 def test_no_schedule_beats_the_lower_bounds(row: object) -> None:
     """n_β on all ports of a rank together; n_α of schedules that exchange with one rank at a time."""
     primitive, name = row.primitive, row.name  # type: ignore[attr-defined]
@@ -613,7 +614,7 @@ def test_every_row_of_the_tables_is_tested_above() -> None:
     assert {(row.primitive, row.name) for row in every_algorithm() if row.name not in others} == checked
 
 
-@pytest.mark.parametrize("row", every_algorithm(), ids=lambda row: f"{row.primitive}-{row.name}")
+@swept("row", every_algorithm())
 def test_every_row_is_documented(row: object) -> None:
     assert row.source  # type: ignore[attr-defined]
     assert row.formula.__doc__  # type: ignore[attr-defined]

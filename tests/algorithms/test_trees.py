@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, log2
 
 import pytest
+from swept import swept
 
 from colltool.algorithms.rooted import double_tree, edges_leaving, trees_under_one_root
 from colltool.schedules.rooted import two_trees, two_trees_under_one_root
@@ -32,7 +33,7 @@ def children(parents: tuple[int, ...]) -> list[list[int]]:
     return below
 
 
-@pytest.mark.parametrize("n", COUNTS)
+@swept("n", COUNTS)
 def test_both_trees_are_binary_and_span_every_rank(n: int) -> None:
     for parents in double_tree(n):
         assert len(parents) == n
@@ -42,13 +43,13 @@ def test_both_trees_are_binary_and_span_every_rank(n: int) -> None:
         assert max(len(below) for below in children(parents)) <= 2
 
 
-@pytest.mark.parametrize("n", COUNTS)
+@swept("n", COUNTS)
 def test_neither_tree_is_deeper_than_the_rounds_it_is_charged(n: int) -> None:
     assert max(depths(double_tree(n)[0])) <= ceil(log2(n))
     assert max(depths(double_tree(n)[1])) <= ceil(log2(n))
 
 
-@pytest.mark.parametrize("n", COUNTS)
+@swept("n", COUNTS)
 def test_every_rank_is_interior_in_at_most_one_tree(n: int) -> None:
     """Exactly so for even N. For odd N the first root, rank 0, is interior in both, with a single child in each: no port pays."""
     first, second = (children(parents) for parents in double_tree(n))
@@ -60,7 +61,7 @@ def test_every_rank_is_interior_in_at_most_one_tree(n: int) -> None:
         assert [len(first[0]), len(second[0])] == [1, 1]
 
 
-@pytest.mark.parametrize("n", COUNTS)
+@swept("n", COUNTS)
 def test_no_port_carries_more_than_the_price_says(n: int) -> None:
     """Broadcast: at most M out of a rank and M into it. All-reduce: at most 2M each way, in units of half a payload."""
     trees = double_tree(n)
@@ -73,7 +74,7 @@ def test_no_port_carries_more_than_the_price_says(n: int) -> None:
         assert down_out + down_in <= 4
 
 
-@pytest.mark.parametrize("n", COUNTS)
+@swept("n", COUNTS)
 def test_the_trees_are_those_that_are_executed(n: int) -> None:
     assert [list(one) for one in double_tree(n)] == [one.tolist() for one in two_trees(n)]
     assert [list(one) for one in trees_under_one_root(n)] == [one.tolist() for one in two_trees_under_one_root(n)]
@@ -90,8 +91,8 @@ def crossings(n: int, domain: int, trees: tuple[tuple[int, ...], ...]) -> tuple[
     return above, below
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 8, 9, 16, 24, 33, 64, 72, 100, 130])
-@pytest.mark.parametrize("domain", [1, 2, 3, 4, 8, 12, 32])
+@swept("n", [2, 3, 5, 8, 9, 16, 24, 33, 64, 72, 100, 130])
+@swept("domain", [1, 2, 3, 4, 8, 12, 32])
 def test_edges_leaving(n: int, domain: int) -> None:
     above, below = crossings(n, domain, trees_under_one_root(n))
     assert edges_leaving(n, domain, both_ways=False) == max(*above.values(), *below.values())

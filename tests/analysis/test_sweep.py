@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.analysis.grid import axes_of, axis_of
@@ -133,7 +134,7 @@ def test_ranges(low: float, factor: float, count: int, log: bool) -> None:
     assert steps == pytest.approx([steps[0]] * len(steps), rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("typed", "words"),
     [
         (["ib.bandwidth"], "expected KEY=V1,V2"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -115,12 +116,7 @@ WRONG: list[tuple[Call, str, Any]] = [
 ]  # fmt: skip
 
 
-def shown(value: Any) -> str:
-    """The same on every run, so that tests can be shared among processes."""
-    return getattr(value, "__name__", None) or (type(value).__name__ if type(value) is object else repr(value)[:30])
-
-
-@pytest.mark.parametrize(("call", "argument", "value"), WRONG, ids=lambda value: shown(value))
+@swept(("call", "argument", "value"), WRONG)
 def test_a_wrong_value_is_refused_with_the_name_of_its_argument(
     call: Call, argument: str, value: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import reports
 from cli.conftest import run
+from swept import swept
 
 import colltool
 from colltool.analysis.report import Assumptions, Report, ReportEntry
@@ -146,8 +147,8 @@ def test_the_curves_have_so_many_ranks_from_a_node_up() -> None:
             colltool.price(name, "ar", ranks=count, size="1MB")
 
 
-@pytest.mark.parametrize("length", range(1, 20))
-@pytest.mark.parametrize("most", [2, 3, 6])
+@swept("length", range(1, 20))
+@swept("most", [2, 3, 6])
 def test_few_keep_the_first_and_the_last(length: int, most: int) -> None:
     values = list(range(100, 100 + length))
     kept = few(values, most)
@@ -178,7 +179,7 @@ def test_command_lines_are_what_a_shell_takes() -> None:
     assert command_line("price", "ar", readings=colltool.Readings(ideal=True)) == "colltool price ar --ideal"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("more", "says"),
     [
         ({"against": "dgx-b20"}, "did you mean 'dgx-b200'"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -100,7 +101,7 @@ def test_every_public_function_is_held() -> None:
     assert set(CALLS) == set(colltool.__all__) - {"ColltoolError", "__version__"}
 
 
-@pytest.mark.parametrize(("name", "argument"), list(arguments()))
+@swept(("name", "argument"), list(arguments()))
 def test_what_an_argument_does_not_take(name: str, argument: str) -> None:
     function: Callable[..., Any] = getattr(colltool, name)
     for value in WRONG.values():
@@ -136,7 +137,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "argument", "values"), REFUSED, ids=[f"{name}, {argument}" for name, argument, _ in REFUSED])
+@swept(("name", "argument", "values"), REFUSED)
 def test_nonsense_is_refused_by_the_name_of_its_argument(name: str, argument: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(ColltoolError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, log2
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import SHORT, SIZE_MEANS, Primitive, busbw_factor, least_n_beta, log2_ceil, parse_primitive
@@ -27,7 +28,7 @@ def test_there_are_seven() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "primitive"), [(name, primitive) for primitive, names in NAMES.items() for name in names])
+@swept(("name", "primitive"), [(name, primitive) for primitive, names in NAMES.items() for name in names])
 def test_names(name: str, primitive: Primitive) -> None:
     assert parse_primitive(name) is primitive
 
@@ -60,7 +61,7 @@ def test_least_bytes_through_one_port(n: int) -> None:
         assert least_n_beta(primitive, n) == pytest.approx(least.get(primitive, (n - 1) / n))
 
 
-@pytest.mark.parametrize("n", [*range(2, 70), 127, 128, 129, 4095, 4096, 4097])
+@swept("n", [*range(2, 70), 127, 128, 129, 4095, 4096, 4097])
 def test_rounds(n: int) -> None:
     assert log2_ceil(n) == ceil(log2(n))
     assert 2 ** log2_ceil(n) >= n > 2 ** (log2_ceil(n) - 1)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small import clos, fabric, star
+from swept import swept
 from tracing import call, kernel, write
 
 import colltool
@@ -98,7 +99,7 @@ NAMES = (
     "sensitivity", "plans", "contest", "plan spread", "plan of traces", "search", "kernels", "kernel sizes", "kernel crossover",
     "libraries", "library", "libraries checked", "served", "served apart", "served within", "resharded", "libraries apart",
 )  # fmt: skip
-every_result = pytest.mark.parametrize("name", NAMES)
+every_result = swept("name", NAMES)
 
 
 def test_every_result_is_here(results: dict[str, Result]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import (
@@ -32,7 +33,7 @@ BITS = "a size is in bytes, not bits: write 1B if that is what you mean"
 BARE_M = "write 1MB (10^n bytes), or 1MiB (2^n: what nccl-tests means by 1M)"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "size"),
     [
         ("16MB", 16e6),
@@ -90,7 +91,7 @@ def test_rates(text: str, rate: float) -> None:
     assert parse_rate(text) == rate
 
 
-@pytest.mark.parametrize(
+@swept(
     ("parse", "text", "words"),
     [
         (parse_size, "1b", "'b' is not a unit of size in '1b'\n  " + BITS),
@@ -133,7 +134,7 @@ def test_a_time_needs_its_unit(text: str) -> None:
         parse_time(text)
 
 
-@pytest.mark.parametrize(
+@swept(
     "text",
     [
         "",

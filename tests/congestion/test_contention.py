@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.algorithms.group import Axis
@@ -253,9 +254,9 @@ def test_a_full_mesh_has_a_link_for_every_pair() -> None:
     assert {link.load for link in all_pairs.links} == {1 / 8}
 
 
-@pytest.mark.parametrize("layout", [{"group": 8}, {"kind": "random", "group": 16, "seed": 5}, {"kind": "cyclic", "group": 6}])
-@pytest.mark.parametrize("primitive", ["ar", "a2a", "bc"])
-@pytest.mark.parametrize("fabric", ["torus512", "kd-mesh", "star512", "clos-4to1", "nvl72"])
+@swept("layout", [{"group": 8}, {"kind": "random", "group": 16, "seed": 5}, {"kind": "cyclic", "group": 6}])
+@swept("primitive", ["ar", "a2a", "bc"])
+@swept("fabric", ["torus512", "kd-mesh", "star512", "clos-4to1", "nvl72"])
 def test_bounds(fabric: str, primitive: str, layout: dict[str, Any]) -> None:
     result = colltool.contention(fabric, {"count": 8} | layout, primitive=primitive)
     for group in result.groups:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import A2A, AG, AR
@@ -93,7 +94,7 @@ def test_maps_of_launchers() -> None:
         assert sorted(expand_map(MapPattern(kind), NODES)) == list(range(12))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "expected"),
     [
         (

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -134,7 +135,7 @@ def test_the_cases_are_of_every_kind() -> None:
     assert any(result.slowdown > 4 for result in kept)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@swept("seed", SEEDS)
 def test_a_result_adds_up_or_is_refused(seed: int) -> None:
     fabric, layout, options = any_case(seed)
     result = result_of(fabric, layout, options)
@@ -165,7 +166,7 @@ def test_a_result_adds_up_or_is_refused(seed: int) -> None:
     assert found == pytest.approx({key: load for key, load in expected.items() if load > 0})
 
 
-@pytest.mark.parametrize("seed", SEEDS[:25])
+@swept("seed", SEEDS[:25])
 def test_names_of_tiers_and_groups_change_nothing_else(seed: int) -> None:
     fabric, layout, options, before = works(seed)
     named = fabric.model_copy(
@@ -179,7 +180,7 @@ def test_names_of_tiers_and_groups_change_nothing_else(seed: int) -> None:
     assert [(eta.alpha, eta.beta) for eta in before.etas] == [(eta.alpha, eta.beta) for eta in after.etas]
 
 
-@pytest.mark.parametrize("seed", SEEDS[:25])
+@swept("seed", SEEDS[:25])
 def test_the_order_of_groups_changes_nothing(seed: int) -> None:
     fabric, layout, options, before = works(seed)
     after = colltool.contention(fabric, layout._replace(groups=layout.groups[::-1]), per_link=True, **options)
@@ -192,7 +193,7 @@ def test_the_order_of_groups_changes_nothing(seed: int) -> None:
     assert [link.over_ideal for link in before.links] == pytest.approx([link.over_ideal for link in after.links])
 
 
-@pytest.mark.parametrize("seed", SEEDS[:25])
+@swept("seed", SEEDS[:25])
 def test_twice_the_bandwidth_is_half_the_time_and_the_same_slowdown(seed: int) -> None:
     fabric, layout, options, _ = works(seed)
     options = options if "matrix" in options else {**options, "size": 1e6}
@@ -205,7 +206,7 @@ def test_twice_the_bandwidth_is_half_the_time_and_the_same_slowdown(seed: int) -
         assert one._replace(ideal_s=None, together_s=None) == other._replace(ideal_s=None, together_s=None)
 
 
-@pytest.mark.parametrize("seed", SEEDS[:25])
+@swept("seed", SEEDS[:25])
 def test_another_group_never_lowers_a_load(seed: int) -> None:
     fabric, layout, options, after = works(seed)
     if len(layout.groups) < 2:
@@ -221,7 +222,7 @@ def test_another_group_never_lowers_a_load(seed: int) -> None:
         assert (other.extra_hops, other.eta_alpha) == (one.extra_hops, one.eta_alpha)
 
 
-@pytest.mark.parametrize("seed", SEEDS[:40])
+@swept("seed", SEEDS[:40])
 def test_a_packed_group_alone_is_its_own_ideal(seed: int) -> None:
     random = Random(seed)
     fabric = any_fabric(random)
@@ -235,9 +236,9 @@ def test_a_packed_group_alone_is_its_own_ideal(seed: int) -> None:
     assert (group.slowdown, group.interference, group.eta_alpha, group.extra_hops, group.eta_beta) == (1, 1, 1, 0, 1)
 
 
-@pytest.mark.parametrize("primitive", ["ar", "a2a", "bc"])
-@pytest.mark.parametrize("kind", ["block", "cyclic"])
-@pytest.mark.parametrize(
+@swept("primitive", ["ar", "a2a", "bc"])
+@swept("kind", ["block", "cyclic"])
+@swept(
     "fabric",
     [
         small.fabric(small.star(4), small.clos(6, (2, 2.0), (6, 4.0, 3))),

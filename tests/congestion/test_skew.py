@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.congestion.skew import Skew, skewed
@@ -63,7 +64,7 @@ def test_a_matrix_that_is_none(matrix: Any, what: str) -> None:
         on("star512", group=3, count=1, matrix=matrix)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("options", "what"),
     [
         *(({"hot": hot}, "hot: group 'g0': 1 destinations at") for hot in (0.5, 0, -1, 8.001, 9, NAN, INF, 5e-324)),

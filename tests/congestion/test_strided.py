@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from small import Tier, clos, fabric, full_mesh, mesh, star, torus
+from swept import swept
 
 import colltool
 from colltool.congestion.contention import Contention
@@ -121,8 +122,8 @@ def test_no_link_is_busier_than_the_price_says(where: Fabric, algorithm: str) ->
     assert alike_pairs > 2 or algorithm != "pairwise"
 
 
-@pytest.mark.parametrize("primitive", ["ar", "a2a"])
-@pytest.mark.parametrize("where", FABRICS.values(), ids=list(FABRICS))
+@swept("primitive", ["ar", "a2a"])
+@swept("where", FABRICS.values())
 def test_the_loads_of_siblings_add_up_to_those_of_all_together(where: Fabric, primitive: str) -> None:
     algorithm = {"ar": "ring", "a2a": "pairwise"}[primitive]
     for ranks, stride in Random(0).sample(groups(where), 4):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from swept import swept
 
 import colltool
 from colltool.algorithms.group import Axis, Group
@@ -65,8 +66,8 @@ def test_every_primitive_has_an_algorithm_by_default() -> None:
     assert len(ROWS) == 21
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 6, 7, 8, 9])
-@pytest.mark.parametrize(("primitive", "name"), ANYWHERE)
+@swept("ranks", [2, 3, 4, 5, 6, 7, 8, 9])
+@swept(("primitive", "name"), ANYWHERE)
 def test_pair_by_pair_it_is_what_the_schedule_sends(primitive: Primitive, name: str, ranks: int) -> None:
     """A schedule of any-to-any groups. On a lattice ``ring`` and ``chain`` go in the order of the layout's members: what another
     order than the schedule's walk over neighbours costs is what contention is asked; so is it with partners of powers of two.
@@ -110,9 +111,9 @@ PARTS = [  # of which shape, the box, how far its places are apart
 BOXES = [(shape, shape, (1,) * len(shape)) for shape in WHOLE] + PARTS
 
 
-@pytest.mark.parametrize(("shape", "box", "apart"), BOXES)
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize(("primitive", "name"), BY_AXES)
+@swept(("shape", "box", "apart"), BOXES)
+@swept("kind", ["torus", "mesh"])
+@swept(("primitive", "name"), BY_AXES)
 def test_axis_by_axis_it_is_what_the_schedule_sends(
     primitive: Primitive, name: str, kind: str, shape: tuple[int, ...], box: tuple[int, ...], apart: tuple[int, ...]
 ) -> None:
@@ -147,9 +148,9 @@ def link_totals(result: Any) -> dict[str, float]:
 LINKS = [(AR, "dim-ring"), (AG, "dim-ring"), (RS, "dim-ring"), (A2A, "shortest-path"), (A2A, "pairwise"), (A2A, "direct")]
 
 
-@pytest.mark.parametrize("shape", WHOLE)
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize(("primitive", "name"), LINKS)
+@swept("shape", WHOLE)
+@swept("kind", ["torus", "mesh"])
+@swept(("primitive", "name"), LINKS)
 def test_link_by_link_the_result_is_the_executed_schedule_on_its_lattice(
     primitive: Primitive, name: str, kind: str, shape: tuple[int, ...]
 ) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.congestion.layout import Layout, LayoutFile, load_layout, read_layout
@@ -161,8 +162,8 @@ def test_overrides_of_any_definition() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["nvlink.size", f"tiers.{'9' * 5000}.size", "nvlink.eta.alpha", "nvlink.ports"])
-@pytest.mark.parametrize("value", ["9" * 5000, "1e999", "\u0665", "0x" + "f" * 99, "-" * 5000, "\x1b[31m", "\u202e1"])
+@swept("key", ["nvlink.size", f"tiers.{'9' * 5000}.size", "nvlink.eta.alpha", "nvlink.ports"])
+@swept("value", ["9" * 5000, "1e999", "\u0665", "0x" + "f" * 99, "-" * 5000, "\x1b[31m", "\u202e1"])
 def test_no_number_and_no_character_of_an_override_gets_through(key: str, value: str) -> None:
     for line in refusal(lambda: load_fabric("nvl72", [f"{key}={value}"])):
         assert all(part.isprintable() and len(part) < 500 for part in line.split("\n"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 from small import read_source
+from swept import swept
 
 from colltool.base.errors import ColltoolError, ManyErrors, shown
 from colltool.definitions import source
@@ -55,7 +56,7 @@ def test_a_byte_order_mark_and_crlf_do_not_move_positions() -> None:
     assert (read.data, read.where(("c",))) == ({"a": 1, "b": "é", "c": 2}, "f.yaml:3:4")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "value"),
     [
         ("1e9", 1e9),
@@ -114,7 +115,7 @@ def test_numbers_that_are_not_finite(number: str) -> None:
     assert refusal(f"a: [1, {number}]").startswith("f.yaml:1:8: a.1: ")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "words"),
     [
         ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: key 'a' is repeated, first given at f.yaml:1:1\n  keep one of the two"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small import clos, fabric, star, torus
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -39,9 +40,9 @@ def test_a_named_row_is_the_one_of_the_price(name: str) -> None:
     assert found.price.results[0].title not in [row.title for row in found.baselines]
 
 
-@pytest.mark.parametrize("model", [{}, {"phases": "pipelined"}, {"phases": "sequential"}, {"ideal": True}], ids=str)
-@pytest.mark.parametrize("primitive", ["ar", "ag", "bc"])
-@pytest.mark.parametrize("size", [1.0, 1e6, 1e9])
+@swept("model", [{}, {"phases": "pipelined"}, {"phases": "sequential"}, {"ideal": True}])
+@swept("primitive", ["ar", "ag", "bc"])
+@swept("size", [1.0, 1e6, 1e9])
 def test_hierarchical_alone_is_its_fastest_composition(primitive: str, size: float, model: dict[str, object]) -> None:
     found = colltool.breakdown(TWO, primitive, size=size, algorithm="hierarchical", **model)
     rows = [row for row in colltool.price(TWO, primitive, size=size, **model).results if row.algorithm == "hierarchical"]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import clos, fabric, star, torus
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -183,8 +184,8 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize("segments", [1, 4, 64])
-@pytest.mark.parametrize(("primitive", "pair"), PAIRS, ids=str)
+@swept("segments", [1, 4, 64])
+@swept(("primitive", "pair"), PAIRS)
 def test_a_given_number_of_segments_crosses_exactly(primitive: str, pair: list[str], segments: int) -> None:
     where = fabric(star(64))
     for crossing in crossings(where, primitive, pair, pipelining=segments):
@@ -209,8 +210,8 @@ def sign_changes(at: Callable[[float], float]) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("n", [4, 8, 64, 512])
-@pytest.mark.parametrize(("primitive", "pair"), PAIRS, ids=str)
+@swept("n", [4, 8, 64, 512])
+@swept(("primitive", "pair"), PAIRS)
 def test_optimal_segments_cross_where_whole_numbers_of_them_do(primitive: str, pair: list[str], n: int) -> None:
     """The smooth form is only a first guess: the sizes told are those at which real prices swap, all of them."""
     where = fabric(star(n))
@@ -296,11 +297,9 @@ FABRICS = {
 }
 
 
-@pytest.mark.parametrize(
-    "model", [{}, {"ideal": True}, {"placement": "scattered"}, {"pipelining": 8}, {"phases": "pipelined"}], ids=str
-)
-@pytest.mark.parametrize("primitive", ["ar", "ag", "a2a", "bc"])
-@pytest.mark.parametrize("where", FABRICS.values(), ids=list(FABRICS))
+@swept("model", [{}, {"ideal": True}, {"placement": "scattered"}, {"pipelining": 8}, {"phases": "pipelined"}])
+@swept("primitive", ["ar", "ag", "a2a", "bc"])
+@swept("where", FABRICS.values())
 def test_the_winner_is_the_fastest_of_all_that_may_lead(where: Fabric | str, primitive: str, model: dict[str, object]) -> None:
     loaded = colltool.load_fabric(where) if isinstance(where, str) else where
     winners = colltool.crossover(loaded, primitive, **model).winners

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import gated
 import pytest
 from small import Tier, clos, fabric, full_mesh, mesh, shipped, star, switch, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.libraries import LibraryName
@@ -29,7 +30,7 @@ def per_GB(where: Fabric, primitive: str, group: AnyGroup = None, **readings: An
     return float(cut_bound_of(place(where, group), parse_primitive(primitive), asked).seconds(GB)) * 1e3
 
 
-@pytest.mark.parametrize(
+@swept(
     ("tiers", "primitive", "wanted"),
     [
         # one port of 100 GB/s a rank
@@ -101,7 +102,7 @@ def below(where: Fabric, primitive: Primitive, size: float, group: AnyGroup, rea
             for row in rows if row.lower_bound_s is not None and row.total_s < row.lower_bound_s * (1 - 1e-9)]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", shipped_fabrics())
+@swept("name", shipped_fabrics())
 def test_no_price_of_a_shipped_fabric_is_below(name: str) -> None:
     where = shipped(name)
     counts = whole_groups(where)
@@ -144,8 +145,8 @@ NESTED = [
 ]
 
 
-@pytest.mark.parametrize("tiers", NESTED)
-@pytest.mark.parametrize("primitive", ["ar", "ag", "rs", "a2a"])
+@swept("tiers", NESTED)
+@swept("primitive", ["ar", "ag", "rs", "a2a"])
 def test_all_peers_at_once_over_several_tiers(tiers: list[Tier], primitive: str) -> None:
     """A link between domains carries a message for every rank behind it: loads as counted, message by message."""
     where = fabric(*tiers)

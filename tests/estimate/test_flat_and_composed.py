@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
+from swept import swept
 
 import colltool
 
@@ -28,9 +29,9 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("size", [1.0, 1e6, 1e9])
-@pytest.mark.parametrize("primitive", SAME)
-@pytest.mark.parametrize("tiers", TWO.values(), ids=TWO)
+@swept("size", [1.0, 1e6, 1e9])
+@swept("primitive", SAME)
+@swept("tiers", TWO.values())
 def test_powers_of_two(tiers: list[Tier], primitive: str, size: float) -> None:
     flat, composition, part, readings = SAME[primitive]
     where = fabric(*tiers)
@@ -56,8 +57,8 @@ ONES = [
 ]
 
 
-@pytest.mark.parametrize("primitive", ["ar", "ag", "rs", "a2a", "bc", "reduce", "p2p"])
-@pytest.mark.parametrize("tiers", ONES)
+@swept("primitive", ["ar", "ag", "rs", "a2a", "bc", "reduce", "p2p"])
+@swept("tiers", ONES)
 def test_a_tier_of_one_is_no_tier(tiers: list[Tier], primitive: str) -> None:
     """Whoever adds a tier that joins a single domain changes no price, of flat schedules or of composed ones."""
     plain = seconds(tiers, primitive)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import Tier, clos, fabric, full_mesh, mesh, star, switch, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.group import Axis
@@ -208,8 +209,8 @@ FLOWS = [
 ]
 
 
-@pytest.mark.parametrize("primitive_and_name", FLOWS, ids="-".join)
-@pytest.mark.parametrize("s", [1.5, 4.0, 10.0])
+@swept("primitive_and_name", FLOWS)
+@swept("s", [1.5, 4.0, 10.0])
 def test_scattered_feels_all_of_it(primitive_and_name: tuple[str, str], s: float) -> None:
     primitive, name = primitive_and_name
     row = price_of(thin(4, s), primitive, name, placement="scattered")
@@ -240,9 +241,9 @@ def share_over(rank: int, peer: int, n: int, groups: list[int], ratios: list[flo
 RATIOS = [[1.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 4.0], [1.0, 2.0, 6.0], [1.0, 6.0, 2.0]]
 
 
-@pytest.mark.parametrize("ratios", RATIOS, ids=str)
-@pytest.mark.parametrize("n", [2, 3, 4, 6, 7, 8, 11, 13, 15, 16])
-@pytest.mark.parametrize("groups", [[4, 16], [3, 18], [2, 8, 16], [1, 16], [5, 20], [4, 8, 24]], ids=str)
+@swept("ratios", RATIOS)
+@swept("n", [2, 3, 4, 6, 7, 8, 11, 13, 15, 16])
+@swept("groups", [[4, 16], [3, 18], [2, 8, 16], [1, 16], [5, 20], [4, 8, 24]])
 def test_pairwise_all_to_all_over_all_pairs(groups: list[int], n: int, ratios: list[float]) -> None:
     """Every rank adds up its own messages: α is that of the rank with the farthest peers, bytes that of the slowest rank."""
     alphas, ratios = [2.0, 5.0, 11.0][: len(groups)], ratios[: len(groups)]
@@ -327,9 +328,9 @@ def test_xor_rounds_on_domains_that_are_no_power_of_two() -> None:
     assert row.alpha_s == pytest.approx((2 + 8 + 8) * 1e-6)
 
 
-@pytest.mark.parametrize("n", [5, 6, 8, 11, 16, 24])
-@pytest.mark.parametrize("group", [1, 2, 4, 8])
-@pytest.mark.parametrize("name", ["bruck", "pat"])
+@swept("n", [5, 6, 8, 11, 16, 24])
+@swept("group", [1, 2, 4, 8])
+@swept("name", ["bruck", "pat"])
 def test_shift_rounds_flow_by_flow(name: str, group: int, n: int) -> None:
     """Everybody sends stride further, round the corner; the slowest leaf is the one with the most leaving at once.
 
@@ -352,9 +353,9 @@ def test_shift_rounds_flow_by_flow(name: str, group: int, n: int) -> None:
     assert price_of(where, primitive, name, n).bandwidth_s == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("n", [4, 6, 8, 13, 24])
-@pytest.mark.parametrize("group", [1, 2, 4, 8])
-@pytest.mark.parametrize("s", [1.0, 2.0, 8.0])
+@swept("n", [4, 6, 8, 13, 24])
+@swept("group", [1, 2, 4, 8])
+@swept("s", [1.0, 2.0, 8.0])
 def test_binomial_rounds_flow_by_flow(group: int, n: int, s: float) -> None:
     where = thin(group, s, 24)
     seconds = 0.0
@@ -378,10 +379,10 @@ def busiest_way(primitive: str, n: int, group: int) -> int:
     return max([*up.values(), *down.values()], default=0)
 
 
-@pytest.mark.parametrize("n", [2, 6, 8, 13, 16, 24])
-@pytest.mark.parametrize("group", [1, 2, 4, 8])
-@pytest.mark.parametrize("s", [1.0, 2.0, 5.0])
-@pytest.mark.parametrize("primitive", ["ar", "bc", "reduce"])
+@swept("n", [2, 6, 8, 13, 16, 24])
+@swept("group", [1, 2, 4, 8])
+@swept("s", [1.0, 2.0, 5.0])
+@swept("primitive", ["ar", "bc", "reduce"])
 def test_tree_edges_flow_by_flow(primitive: str, group: int, n: int, s: float) -> None:
     """Two trees, half of the payload on every edge; up and down again in an all-reduce."""
     where = thin(group, s, 24)
@@ -391,9 +392,9 @@ def test_tree_edges_flow_by_flow(primitive: str, group: int, n: int, s: float) -
     assert price_of(where, primitive, name, n).bandwidth_s == pytest.approx(max(load, crossing) * M / 50e9)
 
 
-@pytest.mark.parametrize("n", [16, 32, 48])
-@pytest.mark.parametrize("ratios", [(16.0, 2.0), (2.0, 40.0), (8.0, 8.0)])
-@pytest.mark.parametrize("primitive", ["ar", "bc", "reduce"])
+@swept("n", [16, 32, 48])
+@swept("ratios", [(16.0, 2.0), (2.0, 40.0), (8.0, 8.0)])
+@swept("primitive", ["ar", "bc", "reduce"])
 def test_tree_edges_over_two_boundaries(primitive: str, ratios: tuple[float, float], n: int) -> None:
     """Each boundary drains what its own domains send: a leaf's edges over the leaf's uplinks, a pod's over the pod's."""
     where = fabric(clos(48, (2, 2.0), (16, 4.0, ratios[0]), (48, 8.0, ratios[1]), bw=50.0))
@@ -477,8 +478,8 @@ PORTED: list[tuple[str, Tier]] = [
 ]
 
 
-@pytest.mark.parametrize("tier", [tier for _, tier in PORTED], ids=[name for name, _ in PORTED])
-@pytest.mark.parametrize("primitive", ["ar", "ag", "a2a", "bc", "p2p"])
+@swept("tier", [tier for _, tier in PORTED])
+@swept("primitive", ["ar", "ag", "a2a", "bc", "p2p"])
 def test_ports_multiply_the_bandwidth_and_nothing_else(tier: Tier, primitive: str) -> None:
     one = {row.algorithm: row for row in colltool.price(fabric(tier), primitive, size=M).results}
     four = {row.algorithm: row for row in colltool.price(fabric({**tier, "ports": 4}), primitive, size=M).results}

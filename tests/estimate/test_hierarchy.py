@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import clos, fabric, full_mesh, star, switch, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.registry import algorithms
@@ -347,9 +348,9 @@ def runs(where: Fabric, primitive: str, base: str, common: list[str], index: int
 MODELS = [{}, {"ideal": True}, {"placement": "scattered"}, {"phases": "pipelined"}, {"phases": "sequential"}]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
-@pytest.mark.parametrize("where", [TWO, CAPABLE, LATTICE], ids=["two", "capable", "lattice"])
-@pytest.mark.parametrize("primitive", NAME)
+@swept("model", MODELS)
+@swept("where", [TWO, CAPABLE, LATTICE])
+@swept("primitive", NAME)
 def test_the_best_composition_is_the_best_of_all(where: Fabric, primitive: str, model: dict[str, object]) -> None:
     check_the_best(where, primitive, [1.0, 64e3, 1e9], **model)
 

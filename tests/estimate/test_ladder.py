@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
@@ -80,8 +81,8 @@ def test_a_rung_without_an_algorithm_takes_the_fastest_that_exists() -> None:
     assert [rung.gap_ideal for rung in ladder.rows][2] == 1.0
 
 
-@pytest.mark.parametrize("model", [{}, {"phases": "pipelined"}, {"order": "outer-first"}, {"placement": "scattered"}], ids=str)
-@pytest.mark.parametrize("primitive", ["ar", "rs", "bc", "a2a"])
+@swept("model", [{}, {"phases": "pipelined"}, {"order": "outer-first"}, {"placement": "scattered"}])
+@swept("primitive", ["ar", "rs", "bc", "a2a"])
 def test_one_schedule_serves_both_columns(primitive: str, model: dict[str, Any]) -> None:
     """The fastest in reality is priced ideally too, whatever is fastest without contention."""
     for size in ("1KB", "16MB"):

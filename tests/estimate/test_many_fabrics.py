@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.analysis.grid import PriceRequest, leading_rows
@@ -45,14 +46,12 @@ def one_of(values: dict[Place, Any], number: int) -> dict[Place, Any]:
     return {place: float(several[number]) for place, several in values.items()}
 
 
-@pytest.mark.parametrize(
-    "readings", [Readings(), Readings(placement="scattered", ring_alpha="worst"), Readings(pipelining="optimal")]
-)
-@pytest.mark.parametrize(
+@swept("readings", [Readings(), Readings(placement="scattered", ring_alpha="worst"), Readings(pipelining="optimal")])
+@swept(
     ("name", "ranks"),
     [("dgx-h100", 64), ("nvl72", None), ("clos-4to1", 48), ("torus512", None), ("mi300x", None)],
 )
-@pytest.mark.parametrize("primitive", [AR, AG, A2A, BC])
+@swept("primitive", [AR, AG, A2A, BC])
 def test_each_is_priced_as_by_itself(name: str, ranks: int | None, primitive: Primitive, readings: Readings) -> None:
     fabric = colltool.load_fabric(name)
     values = drawn(fabric)

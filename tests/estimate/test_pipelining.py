@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import clos, fabric, star, torus
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -102,9 +103,9 @@ PIPELINED = {
 }
 
 
-@pytest.mark.parametrize("key", PIPELINED, ids="-".join)
-@pytest.mark.parametrize("reading", ["asymptotic", "optimal", 1, 16])
-@pytest.mark.parametrize("size", [1.0, 1e4, 1e6, 1e9])
+@swept("key", PIPELINED)
+@swept("reading", ["asymptotic", "optimal", 1, 16])
+@swept("size", [1.0, 1e4, 1e6, 1e9])
 def test_the_rows_that_are_pipelined(key: tuple[str, str], reading: str | int, size: float) -> None:
     (row,) = colltool.price(fabric(star(64)), key[0], size=size, algorithms=key[1], pipelining=reading).results
     assert row.total_s == pytest.approx(priced(*PIPELINED[key], size, reading))

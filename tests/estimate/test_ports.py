@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.algorithms.group import Axis, Group
@@ -40,9 +41,9 @@ def _executed(primitive: Primitive, name: str, group: Group) -> tuple[int, Float
     return network.hops, network.peak
 
 
-@pytest.mark.parametrize("n", [2, 3, 8, 12])
-@pytest.mark.parametrize("topology", ["star", "full_mesh"])
-@pytest.mark.parametrize(("primitive", "name"), POSTED)
+@swept("n", [2, 3, 8, 12])
+@swept("topology", ["star", "full_mesh"])
+@swept(("primitive", "name"), POSTED)
 def test_posts_to_all_peers_cost_what_one_port_takes_to_execute_them(
     primitive: Primitive, name: str, topology: str, n: int
 ) -> None:
@@ -50,8 +51,8 @@ def test_posts_to_all_peers_cost_what_one_port_takes_to_execute_them(
     assert (totals(terms)[0], pytest.approx(totals(terms)[1])) == _executed(primitive, name, Group(n, "star"))
 
 
-@pytest.mark.parametrize("sizes", [(2,), (3,), (4,), (5,), (8,), (3, 4), (8, 2, 5)])
-@pytest.mark.parametrize("primitive", [AR, AG, RS])
+@swept("sizes", [(2,), (3,), (4,), (5,), (8,), (3, 4), (8, 2, 5)])
+@swept("primitive", [AR, AG, RS])
 def test_an_open_line_on_one_port_sends_one_way_after_the_other(primitive: Primitive, sizes: tuple[int, ...]) -> None:
     axes = tuple(Axis(size, wrap=False) for size in sizes)
     group = Group(int(np.prod(sizes)), "mesh", axes, one_port=True)

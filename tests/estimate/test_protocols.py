@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus, us
+from swept import swept
 
 import colltool
 from colltool.analysis.diff import diff
@@ -441,11 +442,9 @@ def winner_at(winners: Any, size: float) -> tuple[str, str]:
     return found.algorithm, found.protocol
 
 
-@pytest.mark.parametrize("where", [ONE, TWO], ids=["one tier", "two tiers"])
-@pytest.mark.parametrize("primitive", ["ar", "ag", "bc"])
-@pytest.mark.parametrize(
-    "model", [{}, {"pipelining": "optimal", "phases": "sequential"}, {"ideal": True, "phases": "pipelined"}], ids=str
-)
+@swept("where", [ONE, TWO])
+@swept("primitive", ["ar", "ag", "bc"])
+@swept("model", [{}, {"pipelining": "optimal", "phases": "sequential"}, {"ideal": True, "phases": "pipelined"}])
 def test_winners_are_the_best_prices(where: Fabric, primitive: str, model: dict[str, Any]) -> None:
     winners = colltool.crossover(where, primitive, **model).winners
     assert winners[0].from_bytes == 1

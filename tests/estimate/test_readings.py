@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -21,7 +22,7 @@ WRONG: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), WRONG, ids=str)
+@swept(("name", "value"), WRONG)
 def test_a_value_that_a_reading_cannot_have_names_it(name: str, value: Any) -> None:
     with pytest.raises(ColltoolError) as caught:
         colltool.price("star512", "ar", size="1MB", **{name: value})

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from small import clos, fabric, full_mesh, mesh, star, switch, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.group import Axis
@@ -111,9 +112,9 @@ def test_a_product_of_inner_axes_leaves_the_other_axes(stride: int, axes: tuple[
     assert group.axes == tuple(Axis(*axis) for axis in axes)
 
 
-@pytest.mark.parametrize(("inner", "outer"), [((4,), (3, 2)), ((4, 3), (2,)), ((2,), (2, 3))])
-@pytest.mark.parametrize("make", [torus, mesh])
-@pytest.mark.parametrize("primitive", COLLECTIVES)
+@swept(("inner", "outer"), [((4,), (3, 2)), ((4, 3), (2,)), ((2,), (2, 3))])
+@swept("make", [torus, mesh])
+@swept("primitive", COLLECTIVES)
 def test_a_sub_lattice_costs_what_a_lattice_of_its_shape_costs(make, inner, outer, primitive) -> None:  # type: ignore[no-untyped-def]
     whole, part = fabric(make(*inner, *outer)), fabric(make(*outer))
     strided = colltool.price(whole, primitive, size=GB, stride=prod(inner))
@@ -123,8 +124,8 @@ def test_a_sub_lattice_costs_what_a_lattice_of_its_shape_costs(make, inner, oute
     assert {one.ranks for one in verified.results} == {prod(outer)}
 
 
-@pytest.mark.parametrize("size", [1e3, 1e6, GB])
-@pytest.mark.parametrize("primitive", COLLECTIVES)
+@swept("size", [1e3, 1e6, GB])
+@swept("primitive", COLLECTIVES)
 def test_one_rank_a_node_costs_what_a_fabric_without_the_nodes_costs(primitive: Primitive, size: float) -> None:
     outer = clos(16, (4, 2.0), (16, 8.0, 4.0), bw=50, in_network=switch(0.5))
     strided = colltool.price(fabric(star(8), outer), primitive, size=size, ranks=8, stride=8)
@@ -179,7 +180,7 @@ def any_fabric(random: Random) -> Fabric:
     return fabric(nodes, clos(size, (leaf, 1.0), (size, 3.0, s), bw=random.choice([25, 50])), clos(2, alpha=9.0))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@swept("seed", range(40))
 def test_without_its_siblings_a_group_is_never_slower(seed: int) -> None:
     random = Random(seed)
     where = any_fabric(random)

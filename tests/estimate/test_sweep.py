@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from math import isfinite
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small import clos, fabric, full_mesh, mesh, routed, shipped, star, switch, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.composed import every_composition
@@ -34,7 +36,14 @@ MADE = {
     "ports": fabric(star(4, ports=2), clos(4, alpha=2.0, ports=3), launch_overhead="20us"),
     "mesh outside": fabric(star(4), mesh(3, 2)),
 }
-FABRICS: dict[str, Fabric] = MADE | {name: shipped(name) for name in shipped_fabrics()}
+FABRICS = [*MADE, *shipped_fabrics()]
+
+
+@cache
+def known(name: str) -> Fabric:
+    return MADE.get(name) or shipped(name)
+
+
 READINGS: list[dict[str, Any]] = [
     {"pipelining": pipelining, "phases": phases, "placement": placement, "ring_alpha": ring_alpha, "ideal": ideal}
     for pipelining, phases, placement, ring_alpha, ideal in product(
@@ -84,26 +93,26 @@ def check(where: Fabric, primitive: Primitive, n: int, size: float, model: dict[
         assert len(cannot.reason) > 10
         assert "None" not in cannot.reason
     listed = {row.algorithm for row in result.results} | {cannot.algorithm for cannot in result.infeasible}
-    known = {row.name for row in (*every_algorithm(), *every_composition()) if row.primitive is primitive}
-    assert listed == known
+    every = {row.name for row in (*every_algorithm(), *every_composition()) if row.primitive is primitive}
+    assert listed == every
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
-@pytest.mark.parametrize("name", FABRICS)
+@swept("primitive", list(Primitive))
+@swept("name", FABRICS)
 def test_every_rank_count_has_a_price(name: str, primitive: Primitive) -> None:
-    where = FABRICS[name]
+    where = known(name)
     turn = list(Primitive).index(primitive) % 2  # every other count: the next primitive takes those between
     for number, n in enumerate(some_ranks(where)[turn::2]):
         check(where, primitive, n, (1.0, 64e3, 1e9)[number % 3], READINGS[number * 7 % len(READINGS)])
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
-@pytest.mark.parametrize("name", FABRICS)
+@swept("primitive", list(Primitive))
+@swept("name", FABRICS)
 def test_every_reading_has_a_price(name: str, primitive: Primitive) -> None:
-    where = FABRICS[name]
+    where = known(name)
     counts = some_ranks(where)
     # A fifth of the readings each: the primitives of a fabric meet them all.
-    first = list(FABRICS).index(name) + list(Primitive).index(primitive)
+    first = FABRICS.index(name) + list(Primitive).index(primitive)
     for number, model in enumerate((READINGS + OTHERS)[first % 5 :: 5]):
         check(where, primitive, where.ranks if number % 2 else counts[number % len(counts)], 1e6, model)
 
@@ -111,7 +120,7 @@ def test_every_reading_has_a_price(name: str, primitive: Primitive) -> None:
 @pytest.mark.parametrize("primitive", list(Primitive))
 def test_an_array_of_sizes_has_a_price_everywhere(primitive: Primitive) -> None:
     sizes = np.geomspace(1, 1e12, 7)
-    for where in FABRICS.values():
+    for where in map(known, FABRICS):
         for row in colltool.price(where, primitive, size=sizes).results:
             assert np.all(np.isfinite(row.total_s))
             assert np.all(np.diff(row.total_s) >= 0)
@@ -119,17 +128,17 @@ def test_an_array_of_sizes_has_a_price_everywhere(primitive: Primitive) -> None:
 
 def test_every_algorithm_runs_somewhere() -> None:
     seen = set()
-    for where in FABRICS.values():
+    for where in map(known, FABRICS):
         for primitive in Primitive:
             for n in (where.ranks, some_ranks(where)[-2] if len(some_ranks(where)) > 1 else where.ranks):
                 seen |= {(primitive, row.algorithm) for row in colltool.price(where, primitive, size=1e6, ranks=n).results}
     assert {(row.primitive, row.name) for row in (*every_algorithm(), *every_composition())} == seen
 
 
-@pytest.mark.parametrize("name", FABRICS)
+@swept("name", FABRICS)
 def test_crossovers_exist_everywhere(name: str) -> None:
     for primitive in Primitive:
-        found = colltool.crossover(FABRICS[name], primitive)
+        found = colltool.crossover(known(name), primitive)
         assert found.winners
         for pair in found.pairs:
             assert (pair.dominates is None) == bool(pair.crossings)
@@ -138,16 +147,16 @@ def test_crossovers_exist_everywhere(name: str) -> None:
 def test_equal_questions_get_equal_answers() -> None:
     for primitive in Primitive:
         for name in ("nvl72", "torus+clos"):
-            assert colltool.price(FABRICS[name], primitive, size=1e6) == colltool.price(FABRICS[name], primitive, size=1e6)
+            assert colltool.price(known(name), primitive, size=1e6) == colltool.price(known(name), primitive, size=1e6)
 
 
-@pytest.mark.parametrize("name", FABRICS)
+@swept("name", FABRICS)
 def test_sweep_of_price_lists(name: str) -> None:
     """Without sizes: the winner and the runner-up of those that may lead, from 1 KB to 1 GB."""
-    listed = colltool.price_list(FABRICS[name], "ar")
+    listed = colltool.price_list(known(name), "ar")
     assert listed.winners_only
     assert [one.bytes for one in listed.prices] == [1e3, 64e3, 1e6, 16e6, 256e6, 1e9]
     for one in listed.prices:
         assert 1 <= len(one.results) <= 2
         assert all(row.selectable for row in one.results)
-        assert one.results[0].total_s == colltool.price(FABRICS[name], "ar", size=one.bytes).best.total_s
+        assert one.results[0].total_s == colltool.price(known(name), "ar", size=one.bytes).best.total_s

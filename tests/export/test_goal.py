@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
@@ -141,7 +142,7 @@ def seconds(on: Fabric, primitive: str, name: str, size: float, **more: Any) -> 
     return simulated(parsed(goal(run, size)), net) * net.unit_s, run.wire_s(size)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("on", "primitive", "name"),
     [
         (fabric(star(4, 1, 50)), "p2p", "send"),
@@ -159,7 +160,7 @@ def seconds(on: Fabric, primitive: str, name: str, size: float, **more: Any) -> 
         (fabric(torus(4, 3)), "ar", "dim-ring"),
     ],
 )
-@pytest.mark.parametrize("size", [840.0, 8.4e6])
+@swept("size", [840.0, 8.4e6])
 def test_loggopsim_finds_the_price(on: Fabric, primitive: str, name: str, size: float) -> None:
     """But for a byte of each message, which LogGOPSim does not charge."""
     theirs, ours = seconds(on, primitive, name, size)

@@ -19,11 +19,10 @@ from colltool.fabric.topology import capabilities_of
 from colltool.imports.read import imported
 from colltool.schedules.links import links_of
 
-service = pytest.importorskip("infragraph.infragraph_service")
-
 
 def graph_of(text: str) -> object:
     """The network that InfraGraph's own package makes of a file."""
+    service = pytest.importorskip("infragraph.infragraph_service")
     from infragraph import Infrastructure
 
     made = Infrastructure()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from swept import swept
 
 from colltool.fabric.load import shipped_fabrics
 from colltool.fabric.results import check_fabric
@@ -37,7 +38,7 @@ def warnings(text: str, folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", shipped_fabrics())
+@swept("name", shipped_fabrics())
 def test_shipped_fabrics_are_plausible(name: str) -> None:
     checked = check_fabric(name)
     assert (checked.file, checked.fabric.name, checked.warnings) == (name, name, ())

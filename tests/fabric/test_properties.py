@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from small import rail_pods
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
@@ -81,8 +82,8 @@ def farthest(links: set[Link], start: tuple[int, ...]) -> int:
 SMALL = [(1,), (2,), (3,), (5,), (8,), (2, 2), (3, 2), (3, 3), (4, 2), (5, 4), (4, 4), (2, 2, 2), (3, 3, 3), (4, 3, 2), (4, 1, 4)]
 
 
-@pytest.mark.parametrize("kind", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", SMALL)
+@swept("kind", ["torus", "mesh"])
+@swept("shape", SMALL)
 def test_a_lattice_agrees_with_the_graph_built_link_by_link(kind: str, shape: tuple[int, ...]) -> None:
     tier, links = lattice(kind, shape), links_of(kind, shape)
     nodes = list(product(*map(range, shape)))
@@ -251,8 +252,8 @@ def test_ports_split_in_the_ratio_asked_for() -> None:
     assert (whole.down_ports, whole.leaves, whole.spines) == (72, 7, 4), "of equally many switches those without a split pod"
 
 
-@pytest.mark.parametrize("pods", range(1, 129))
-@pytest.mark.parametrize(("nics", "radix", "ratio"), [(1, 4, 1), (18, 144, 1), (1, 64, 3), (5, 48, 2)])
+@swept("pods", range(1, 129))
+@swept(("nics", "radix", "ratio"), [(1, 4, 1), (18, 144, 1), (1, 64, 3), (5, 48, 2)])
 def test_what_was_bought_can_be_wired(pods: int, nics: int, radix: int, ratio: int) -> None:
     if pods * nics > radix * (radix * ratio // (1 + ratio)):
         with pytest.raises(ColltoolError, match="do not fit"):

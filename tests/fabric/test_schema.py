@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from small import read_source
+from swept import swept
 
 from colltool.congestion.layout import LayoutFile
 from colltool.definitions.reader import json_schema
@@ -50,7 +51,7 @@ def test_a_good_fabric_passes() -> None:
     assert faults(GOOD) == []
 
 
-@pytest.mark.parametrize("name", shipped_fabrics())
+@swept("name", shipped_fabrics())
 def test_every_shipped_fabric_passes(name: str) -> None:
     text = (shipped_folder() / f"{name}.yaml").read_text()
     assert faults(text) == []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import parse_rate, parse_time
@@ -30,11 +31,13 @@ MIN_ALPHA, MAX_ALPHA = 0.05e-6, 50e-6
 Where = tuple[str | int, ...]
 
 
+@cache
 def text(file: Path) -> Any:
     """The whole data: of a fabric that is like another, with that one's."""
     return fabric_data(file)
 
 
+@cache
 def fabric(file: Path) -> Fabric:
     return Fabric.model_validate(text(file))
 
@@ -104,8 +107,11 @@ def test_there_are_files() -> None:
     assert {"nvl72", "dgx-h100", "mi300x", "tpu-v4-512", "tpu-v5p", "trn2-ultraserver", *HYPOTHETICAL} <= {f.stem for f in FILES}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+every_file = swept("file", FILES)
+
+
 class TestEveryFile:
+    @every_file
     def test_validates_under_its_own_name_with_a_one_line_description(self, file: Path) -> None:
         found = fabric(file)
         assert found.name == file.stem
@@ -113,18 +119,22 @@ class TestEveryFile:
         assert 0 < len(found.description) <= 100
         assert "\n" not in found.description
 
+    @every_file
     def test_every_number_has_a_source(self, file: Path) -> None:
         assert list(unsourced(text(file))) == []
 
+    @every_file
     def test_every_source_speaks_of_a_field_and_says_something(self, file: Path) -> None:
         for path, key, words, mapping in sources(text(file)):
             assert key in mapping, (path, key)
             assert len(words) > 15, (path, key)
 
+    @every_file
     def test_a_hypothetical_fabric_says_so(self, file: Path) -> None:
         assert ("hypothetical" in fabric(file).description.lower()) == (file.stem in HYPOTHETICAL)
         assert fabric(file).hypothetical == (file.stem in HYPOTHETICAL)
 
+    @every_file
     def test_rates_exist(self, file: Path) -> None:
         for tier in fabric(file).tiers:
             match tier:
@@ -135,6 +145,7 @@ class TestEveryFile:
                 case LatticeTier() | FullMeshTier() | GraphTier() | HyperXTier():
                     assert tier.bandwidth <= (MAX_SWITCHED_PORT if file.stem in HYPOTHETICAL else MAX_LINK)
 
+    @every_file
     def test_latencies_are_those_of_a_network_and_grow_with_the_level(self, file: Path) -> None:
         for tier in fabric(file).tiers:
             levels = [level.alpha for level in tier.levels or ()] if isinstance(tier, ClosTier) else []
@@ -148,10 +159,12 @@ class TestEveryFile:
                 if not measured:  # there it carries what a library's calls take beyond others
                     assert hardware.alpha_switch <= alphas[0]
 
+    @every_file
     def test_outer_tiers_are_slower_than_inner_ones(self, file: Path) -> None:
         rates = [tier.bandwidth * tier.ports for tier in fabric(file).tiers]
         assert rates == sorted(rates, reverse=True)
 
+    @every_file
     def test_its_facts_can_be_derived_and_its_sizing_fits(self, file: Path) -> None:
         for tier, facts in zip(fabric(file).tiers, fabric_facts(fabric(file)).tiers, strict=True):
             assert facts.bisection_Bps > 0

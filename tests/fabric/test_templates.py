@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric, read_fabric, shipped_fabrics
@@ -81,7 +82,7 @@ def test_what_is_set_is_written() -> None:
     assert read_fabric(fabric_start(overrides=["ib.size=32"]), "x").ranks == 256
 
 
-@pytest.mark.parametrize("name", shipped_fabrics())
+@swept("name", shipped_fabrics())
 def test_a_shown_file_is_the_same_fabric(name: str) -> None:
     assert read_fabric(yaml_of(name), "again.yaml") == load_fabric(name)
 
@@ -94,7 +95,7 @@ def test_a_shown_file_has_what_is_set() -> None:
     assert list(yaml.safe_load(text))[:2] == ["schema", "name"]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("tiers", "words"),
     [
         ("x", "'x' has no TOPOLOGY"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from small import Tier, clos, fabric, star
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
@@ -44,8 +45,8 @@ def test_the_ratio_of_a_published_trial() -> None:
     assert [one.oversubscription for one in capabilities_of(trial.tiers[2]).classes] == [1, 32]
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
-@pytest.mark.parametrize("group", [{}, {"ranks": 8, "stride": 8}, {"ranks": 2, "stride": 32, "alone": True}])
+@swept("primitive", list(Primitive))
+@swept("group", [{}, {"ranks": 8, "stride": 8}, {"ranks": 2, "stride": 32, "alone": True}])
 def test_it_is_the_uplink_of_a_level_of_single_endpoints(primitive: Primitive, group: dict[str, int]) -> None:
     spelt = fabric(star(8, bw=450.0), clos(4, (4, 5.0), bw=50.0), clos(2, (1, 1000.0), (2, 1000.0, 16.0), bw=50.0))
     told, same = (colltool.price(one, primitive, size=GB, **group).results for one in (two_sites(), spelt))  # type: ignore[arg-type]
@@ -60,8 +61,8 @@ def test_by_hand() -> None:
     assert best(two_sites("1GB/s"), "ar") == pytest.approx(GB / 1e9)  # M goes each way once
 
 
-@pytest.mark.parametrize("primitive", list(Primitive))
-@pytest.mark.parametrize("trunk", ["1GB/s", "100GB/s", "10TB/s"])
+@swept("primitive", list(Primitive))
+@swept("trunk", ["1GB/s", "100GB/s", "10TB/s"])
 def test_no_price_is_below_the_bound(primitive: Primitive, trunk: str) -> None:
     slow = [{"name": "Simple", "bandwidth": "10GB/s"}]
     for where in (two_sites(trunk), two_sites(trunk, protocols=slow), two_sites(trunk, size=3)):

@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 from lp import lattice
 from small import fabric, torus
+from swept import swept
 
 import colltool
 from colltool.analysis.basis import basis_of
@@ -89,8 +90,8 @@ def test_the_twist_doubles_the_bisection() -> None:
         assert other / plain == gain
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (4, 8), (2, 2, 4), (4, 4, 8), (4, 8, 8), (8, 16, 16)], ids=str)
-@pytest.mark.parametrize("primitive", [A2A, AR, AG, BC])
+@swept("shape", [(2, 4), (4, 8), (2, 2, 4), (4, 4, 8), (4, 8, 8), (8, 16, 16)])
+@swept("primitive", [A2A, AR, AG, BC])
 def test_no_price_below_its_cut_bound(shape: tuple[int, ...], primitive: Primitive) -> None:
     for readings in (Readings(ideal=True), Readings(ideal=True, ports="one")):
         rows = price(twisted(*shape), primitive, 1e9, None, readings).results

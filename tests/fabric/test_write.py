@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.files import BOUNDS
@@ -23,7 +24,7 @@ def document(**more: Any) -> dict[str, Any]:
     return {"schema": "colltool.fabric/1", "name": "small", "tiers": [TIER], **more}
 
 
-@pytest.mark.parametrize("name", shipped_fabrics())
+@swept("name", shipped_fabrics())
 def test_shipped_fabrics_survive(name: str) -> None:
     data = fabric_data(name)
     text = fabric_text(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -15,7 +16,7 @@ from colltool.nccl.nccl_choice import hardware_on
 pytestmark = pytest.mark.usefixtures("datasheet")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("algorithm", "primitive", "ranks", "named"),
     [
         ("ring", "ar", 8, {"ring"}),
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("datasheet")
         ("multi-rail-chain", "bc", 64, {"ring"}),
     ],
 )
-@pytest.mark.parametrize("size", [1e3, 1e6, 3e7, 5e9])
+@swept("size", [1e3, 1e6, 3e7, 5e9])
 def test_the_parts_make_up_the_estimate(algorithm: str, primitive: str, ranks: int, named: set[str], size: float) -> None:
     (entry,) = colltool.explain(algorithm, primitive, fabric="dgx-h100", size=size, ranks=ranks).entries
     assert {one.algorithm for one in entry.estimates} == named

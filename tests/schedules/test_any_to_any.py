@@ -8,6 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool.algorithms  # noqa: F401  (fills the registry)
 from colltool.algorithms.group import Axis, Group, Topology
@@ -106,15 +107,15 @@ def peak_of_double_tree(n: int, segments: int, depth: int) -> float:
     return (2 * segments + depth - 3 - is_one_more_than_a_power_of_two(n)) / segments
 
 
-@pytest.mark.parametrize(("primitive", "name", "n"), cases(LOCK_STEP))
+@swept(("primitive", "name", "n"), cases(LOCK_STEP))
 def test_lock_step_schedules_do_what_their_formulas_say(primitive: Primitive, name: str, n: int) -> None:
     net = Ports(n)
     executed(primitive, name, n, 1, net)
     assert (net.hops, net.peak) == pytest.approx(formula(primitive, name, group_of(n)), rel=1e-12)
 
 
-@pytest.mark.parametrize("segments", SEGMENTS)
-@pytest.mark.parametrize(("primitive", "name", "n"), cases(PIPELINED))
+@swept("segments", SEGMENTS)
+@swept(("primitive", "name", "n"), cases(PIPELINED))
 def test_pipelined_schedules_take_l_plus_p_minus_1_steps(primitive: Primitive, name: str, n: int, segments: int) -> None:
     net = Ports(n)
     executed(primitive, name, n, segments, net)
@@ -155,7 +156,7 @@ def test_many_segments_come_to_the_asymptotic_rows(n: int, segments: int) -> Non
         assert claimed[1] <= net.peak < claimed[1] + 16 / segments
 
 
-@pytest.mark.parametrize(("primitive", "name", "n"), cases([row for row in ROWS if row[1] == "in-network"]))
+@swept(("primitive", "name", "n"), cases([row for row in ROWS if row[1] == "in-network"]))
 def test_in_network_schedules_load_their_ports_as_claimed(primitive: Primitive, name: str, n: int) -> None:
     net = Ports(n)
     program = executed(primitive, name, n, 1, net)
@@ -165,8 +166,8 @@ def test_in_network_schedules_load_their_ports_as_claimed(primitive: Primitive, 
     assert (net.hops + hops_short_of(primitive, name), net.busiest) == pytest.approx(claimed, rel=1e-12)
 
 
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize(("primitive", "name"), AT_ONCE)
+@swept("n", SIZES)
+@swept(("primitive", "name"), AT_ONCE)
 def test_all_links_of_a_full_mesh_at_once(primitive: Primitive, name: str, n: int) -> None:
     group, net = group_of(n, "full_mesh"), MeshNetwork(n)
     outcome = run(made(primitive, name, group), net.carry)
@@ -230,7 +231,7 @@ def test_schedules_do_not_know_the_formulas() -> None:
 # The two trees themselves.
 
 
-@pytest.mark.parametrize("n", [*SIZES, 63, 65, 511, 512])
+@swept("n", [*SIZES, 63, 65, 511, 512])
 def test_the_two_trees_are_binary_complementary_and_shallow(n: int) -> None:
     for trees, roots in ((two_trees(n), 2), (two_trees_under_one_root(n), 1)):
         interior = []
@@ -281,7 +282,7 @@ def eight_or_six(primitive: Primitive, name: str) -> Group:
     return group_of(8 if runs_on_powers(primitive, name) else 6)
 
 
-@pytest.mark.parametrize(("primitive", "name"), FRUGAL)
+@swept(("primitive", "name"), FRUGAL)
 def test_every_single_message_counts(primitive: Primitive, name: str) -> None:
     for n in SMALL[runs_off_powers(primitive, name), runs_on_powers(primitive, name)]:
         batches = list(made(primitive, name, group_of(n), 3).batches)
@@ -310,7 +311,7 @@ def test_scatter_allgather_can_lose_only_what_a_rank_already_has() -> None:
 SUMMED = [row for row in ROWS if row[0] in (AR, RS, REDUCE)]
 
 
-@pytest.mark.parametrize(("primitive", "name"), SUMMED)
+@swept(("primitive", "name"), SUMMED)
 def test_no_message_may_be_added_twice(primitive: Primitive, name: str) -> None:
     program = made(primitive, name, eight_or_six(primitive, name), 3)
     batches = list(program.batches)
@@ -338,7 +339,7 @@ ONE_STEP = ("send", "one-shot", "direct")
 ANY_ORDER = [(AR, "recursive-doubling"), (A2A, "pairwise")]
 
 
-@pytest.mark.parametrize(("primitive", "name"), [row for row in ROWS if row[1] not in ONE_STEP and row not in ANY_ORDER])
+@swept(("primitive", "name"), [row for row in ROWS if row[1] not in ONE_STEP and row not in ANY_ORDER])
 def test_nothing_may_be_sent_before_it_was_received(primitive: Primitive, name: str) -> None:
     program = made(primitive, name, eight_or_six(primitive, name), 3)
     batches = list(program.batches)
@@ -361,7 +362,7 @@ def swapped(one: Step) -> Step | None:
     return None
 
 
-@pytest.mark.parametrize(("primitive", "name"), [row for row in ROWS if row[1] != "scatter-allgather"])
+@swept(("primitive", "name"), [row for row in ROWS if row[1] != "scatter-allgather"])
 def test_no_two_chunks_may_be_swapped(primitive: Primitive, name: str) -> None:
     program = made(primitive, name, eight_or_six(primitive, name), 3)
     batches = list(program.batches)

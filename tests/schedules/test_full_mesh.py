@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from swept import swept
 
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
@@ -39,8 +40,8 @@ def test_paths_start_and_end_everywhere_and_use_every_link_alike(n: int) -> None
         assert set(np.bincount(ways[:, end], minlength=n).tolist()) == {len(ways) // n}
 
 
-@pytest.mark.parametrize("n", SIZES[:8])
-@pytest.mark.parametrize("primitive", [AR, AG, RS])
+@swept("n", SIZES[:8])
+@swept("primitive", [AR, AG, RS])
 def test_the_formula_of_the_rings_is_what_links_carry(primitive: Primitive, n: int) -> None:
     group, network, make = Group(n, "full_mesh"), MeshNetwork(n), maker(primitive, "multi-link-ring")
     assert make is not None
@@ -49,8 +50,8 @@ def test_the_formula_of_the_rings_is_what_links_carry(primitive: Primitive, n: i
     assert network.busiest == pytest.approx(network.peak)  # no link waits for another
 
 
-@pytest.mark.parametrize("n", SIZES[:8])
-@pytest.mark.parametrize("primitive", [BC, REDUCE])
+@swept("n", SIZES[:8])
+@swept("primitive", [BC, REDUCE])
 def test_the_formula_of_the_chains_is_what_links_carry(primitive: Primitive, n: int) -> None:
     group, make = Group(n, "full_mesh"), maker(primitive, "multi-link-chain")
     (terms,) = find(primitive, "multi-link-chain").schedule(group)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool.algorithms
 import colltool.schedules.own_file
@@ -79,7 +80,7 @@ def messages(schedule: OwnSchedule) -> list[list[tuple[int, int, int, bool]]]:
     ]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "what"),
     [
         (file("0>1:0+", "1>0:0"), "own.yaml: after the last of 2 steps rank 0 ends with chunk 1 without the part of rank 1"),

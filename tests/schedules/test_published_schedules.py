@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool import guides
@@ -55,8 +56,8 @@ def way(schedule: OwnSchedule) -> int:
     return sum(min((dst - src) % schedule.ranks, (src - dst) % schedule.ranks) for _, src, dst in pairs)
 
 
-@pytest.mark.parametrize("ranks", SIZES)
-@pytest.mark.parametrize("primitive", ["all_gather", "reduce_scatter", "all_reduce"])
+@swept("ranks", SIZES)
+@swept("primitive", ["all_gather", "reduce_scatter", "all_reduce"])
 def test_bine_butterflies_are_proved(primitive: str, ranks: int) -> None:
     found = own_schedule(butterfly(primitive, ranks))
     assert len(found.batches) == (ranks.bit_length() - 1) * (2 if primitive == "all_reduce" else 1)

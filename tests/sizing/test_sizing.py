@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -25,7 +26,7 @@ def test_equal_paths_of_a_fat_tree(k: int, paths: int, planes: int) -> None:
     assert (tree.paths, tree.planes) == (plan.paths, plan.planes) == (paths, planes)
 
 
-@pytest.mark.parametrize("k", range(2, 66, 2))
+@swept("k", range(2, 66, 2))
 def test_a_clos_of_the_same_endpoints_is_the_fat_tree(k: int) -> None:
     tree, plan = fat_tree(k), fat_tree_plan(k)
     assert switches(plan) == [tree.edge, tree.aggregation, tree.core]
@@ -76,9 +77,9 @@ def cable_ends(plan: ClosPlan) -> None:
         below = one
 
 
-@pytest.mark.parametrize("hops", [(), (1.5,), (2.0,), (4.0, 1.0), (2.0, 1.5), (1.0, 3.0)])
-@pytest.mark.parametrize("radix", [36, 64, 144])
-@pytest.mark.parametrize("endpoints", [1, 63, 65, 500, 1000, 1793, 5000, 9999])
+@swept("hops", [(), (1.5,), (2.0,), (4.0, 1.0), (2.0, 1.5), (1.0, 3.0)])
+@swept("radix", [36, 64, 144])
+@swept("endpoints", [1, 63, 65, 500, 1000, 1793, 5000, 9999])
 def test_what_is_sized_can_be_wired(endpoints: int, radix: int, hops: tuple[float, ...]) -> None:
     plan = clos_plan(endpoints, 1, radix, hops=hops)
     cable_ends(plan)
@@ -148,7 +149,7 @@ def test_ports_and_rates_in_the_place_of_a_ratio() -> None:
     assert colltool.size_fabric(960, 64, oversubscription=["3:1"]).plan.switches == 27, "46 down, 18 up: fewer"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("arguments", "words"),
     [
         ({}, "nothing says what to size"),

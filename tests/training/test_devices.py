@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from planning import dense
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -35,7 +36,7 @@ def test_a_fabric_names_what_jobs_know() -> None:
     assert set(DEVICES) == set(preset_names("devices")) | set(WITHOUT_PEAK)
 
 
-@pytest.mark.parametrize("name", shipped_fabrics())
+@swept("name", shipped_fabrics())
 def test_every_fabric_of_hardware_names_its_device(name: str) -> None:
     assert (load_fabric(name).device is None) == (name in NO_HARDWARE | UNKNOWN)
 

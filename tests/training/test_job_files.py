@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from small import read_source
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -373,7 +374,7 @@ EDITS: dict[str, tuple[dict[str, Any], int | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", EDITS)
+@swept("name", EDITS)
 def test_what_does_not_fit_is_refused_with_what_does(name: str) -> None:
     changes, ranks, says = EDITS[name]
     found = refused(BASE, ranks, changes)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.training.files import DeviceFile, ModelFile, StackFile
@@ -32,7 +33,7 @@ def test_what_is_shipped() -> None:
     assert {"deepseek-v3", "gpt3-175b", "llama3-70b", "mixtral-8x7b"} <= set(preset_names("jobs"))
 
 
-@pytest.mark.parametrize("name", preset_names("devices"))
+@swept("name", preset_names("devices"))
 def test_every_number_of_a_device_has_a_source(name: str) -> None:
     sourced(read_device(name, Path()))
 

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -141,13 +142,13 @@ def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
     assert found.own.fits is own.memory.fits  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
+@swept(
     "keys",
     [
         {}, {"pp": False}, {"dp": False, "overhead": "3us", "sm_share": 0.1}, {"pp": False, "sm_share": 0.1},
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("job", [SMALL, EXPERTS, WITHOUT_FLASH | {"schedule": "zb1p"}, EXPERTS | {"schedule": "zbv"}])
+@swept("job", [SMALL, EXPERTS, WITHOUT_FLASH | {"schedule": "zb1p"}, EXPERTS | {"schedule": "zbv"}])
 def test_what_layouts_share_is_what_each_has_alone(job: dict[str, Any], keys: dict[str, Any]) -> None:
     """Costs that have seen every other layout give the step that costs of its own give."""
     fabric = colltool.load_fabric(FABRIC)

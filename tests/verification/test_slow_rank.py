@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import clos, fabric, full_mesh, mesh, star, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.group import Axis, Group
@@ -99,8 +100,8 @@ ON_PORTS = [
 ]
 
 
-@pytest.mark.parametrize("ranks", [2, 5, 8])
-@pytest.mark.parametrize("row", ON_PORTS, ids=lambda row: f"{row.primitive}-{row.name}")
+@swept("ranks", [2, 5, 8])
+@swept("row", ON_PORTS)
 def test_a_walk_through_all_messages_finds_the_same(row: Algorithm, ranks: int) -> None:
     group = Group(ranks, "star", switch=frozenset(CAN))
     if row.why_not(group):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.algorithms import registry
@@ -50,8 +51,8 @@ def test_every_algorithm_on_a_star(n: int) -> None:
     assert {one.primitive for one in result.results} == set(Primitive)
 
 
-@pytest.mark.parametrize("topology", ["torus", "mesh"])
-@pytest.mark.parametrize("shape", [(2,), (5,), (8,), (4, 4), (3, 5), (2, 2, 2), (4, 3, 2), (4, 4, 4), (1, 6)])
+@swept("topology", ["torus", "mesh"])
+@swept("shape", [(2,), (5,), (8,), (4, 4), (3, 5), (2, 2, 2), (4, 3, 2), (4, 4, 4), (1, 6)])
 def test_every_algorithm_on_a_lattice(topology: str, shape: tuple[int, ...]) -> None:
     result = colltool.verify(lattice(topology, *shape))
     assert result.holds

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from swept import swept
 
 from colltool import price_list
 from colltool.base.primitives import AG, AR, RS, Primitive
@@ -67,9 +68,9 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize("missing", MISSING, ids=lambda missing: " ".join(sorted(missing)) or "nothing")
-@pytest.mark.parametrize("collnet", ["false", "true"])
-@pytest.mark.parametrize("nodes", [1, 2, 8, 64])
+@swept("missing", MISSING)
+@swept("collnet", ["false", "true"])
+@swept("nodes", [1, 2, 8, 64])
 def test_following_the_file_costs_nothing_whatever_is_missing(nodes: int, collnet: str, missing: set[str]) -> None:
     """The bar is 3% for 9 of 10 sizes and 40% for all of them; rows are exact, so nothing is lost but the rounding to bytes."""
     overrides, ranks = machine(collnet, nodes)
@@ -82,7 +83,7 @@ BLACKWELL = FACTS | {"gpu": "blackwell", "collnet": True}
 NODE = star(8, 1, 900, in_network=switch())
 
 
-@pytest.mark.parametrize(
+@swept(
     ("on", "ranks"),
     [
         (fabric(NODE, clos(64, alpha=2), library=BLACKWELL), 16),
@@ -91,9 +92,8 @@ NODE = star(8, 1, 900, in_network=switch())
         (fabric(star(4), clos(16, alpha=2), library=FACTS | {"cpu": "amd"}), 64),
         (fabric(star(8), library=FACTS | {"gpu": "ampere"}), 8),
     ],
-    ids=["B200, 2 nodes", "B200, 64 nodes", "one GPU a node", "4 GPUs, AMD", "A100"],
 )
-@pytest.mark.parametrize("missing", [set(), {"NVLS"}, {"SHARP"}, {"LL128"}], ids=["nothing", "NVLS", "SHARP", "LL128"])
+@swept("missing", [set(), {"NVLS"}, {"SHARP"}, {"LL128"}])
 def test_nor_on_other_machines(on: Fabric, ranks: int, missing: set[str]) -> None:
     for collective in COLLECTIVES:
         assert max(lost(on, ranks, missing, collective)) < 1e-6, collective
@@ -107,9 +107,9 @@ def test_rows_stay_few(nodes: int) -> None:
         assert max(sum(line.collective == kind for line in lines) for kind in range(5)) <= most
 
 
-@pytest.mark.parametrize("ranks", [8, 16, 64, 256])
-@pytest.mark.parametrize("collnet", ["false", "true"])
-@pytest.mark.parametrize("collective", COLLECTIVES)
+@swept("ranks", [8, 16, 64, 256])
+@swept("collnet", ["false", "true"])
+@swept("collective", COLLECTIVES)
 def test_without_measurements_price_shows_the_pick_that_the_file_has(ranks: int, collnet: str, collective: str) -> None:
     on = load_fabric("dgx-h100", [f"library.collnet={collnet}"])
     sizes = [float(size) for size in ALL[::5]]

@@ -1,0 +1,38 @@
+"""A sweep of many small cases as one test: pytest's own work for a case is more than that of most cases.
+
+``@swept`` stands where ``@pytest.mark.parametrize`` would, with the same names and values, for cases that ask for no fixture that
+one of them could leave dirty. The first case that fails is named under its error.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def swept(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The test over all ``cases``: a value of one name each, or a tuple of values, one for each of ``names``."""
+
+    known = (names,) if isinstance(names, str) else names
+    listed = [dict(zip(known, (case,) if isinstance(names, str) else case, strict=True)) for case in cases]
+    assert listed, f"no case of {', '.join(known)}"
+
+    def over(check: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(check)
+
+        @functools.wraps(check)
+        def every(*given: Any, **others: Any) -> None:
+            for case in listed:
+                try:
+                    check(*given, **others, **case)
+                except BaseException as error:
+                    error.add_note(", ".join(f"{name} = {value!r:.200}" for name, value in case.items()))
+                    raise
+
+        left = [one for name, one in signature.parameters.items() if name not in known]
+        every.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]  # what pytest asks for fixtures
+        return every
+
+    return over
