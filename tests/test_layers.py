@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from small import TOPOLOGIES
+from swept import swept
 
 import colltool
 
@@ -79,7 +79,7 @@ def name_of(path: Path) -> str:
 
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
-every_module = pytest.mark.parametrize("module", MODULES)
+every_module = swept("module", MODULES)
 
 
 def floor(module: str) -> int:

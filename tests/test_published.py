@@ -17,6 +17,7 @@ import fit_across
 import fit_fabrics
 import fit_mpi
 from measured_rows import rows, sources
+from swept import swept
 
 LARGE = 128 * 2**20
 PUBLISHED = [row for row in rows() if not row.source.source_id.startswith("aic-") and row.source.fabric in fit_fabrics.KNOWN]
@@ -51,7 +52,7 @@ def test_hosts_with_mpi_made_again_are_those_that_ship() -> None:
     assert all(line in tier["protocols"] for one, tier in zip(made, data["tiers"], strict=True) for line in one["protocols"])
 
 
-@pytest.mark.parametrize("row", MADE_FROM, ids=lambda row: f"{row.source.source_id}-{row.ranks}-{row.collective}-{row.bytes}")
+@swept("row", MADE_FROM)
 def test_a_fabric_gives_back_the_figures_it_was_made_from(row: fit_across.Row) -> None:
     """Large messages; machines of one kind that differ by a third (two clouds' A100) meet in the middle.
 
