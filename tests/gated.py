@@ -59,6 +59,22 @@ def made_routed(seed: int) -> Fabric:
     return fabric(*tiers)
 
 
+def made_uneven(seed: int) -> Fabric:
+    """Two to five domains of one to nine ranks, of which at least two differ, behind a star or a Clos."""
+    rng = Random(f"uneven {seed}")
+    domains = [rng.randint(1, 9) for _ in range(rng.randint(2, 5))]
+    domains[rng.randrange(len(domains))] = max(domains) + 1
+    inner = rng.choice((star, full_mesh))(max(domains), **_common(rng))
+    while (outer := rng.choice((_star, _clos))(rng, 5)).pop("size") < 0 or _last_group(outer) < len(domains):
+        pass
+    return fabric(inner, outer | {"size": len(domains), "domains": domains})
+
+
+def _last_group(tier: Tier) -> int:
+    levels = tier.get("levels")
+    return levels[-1]["group"] if levels else MOST_RANKS
+
+
 def groups(where: Fabric, seed: int, most: int = 4) -> list[GroupSpec]:
     """Some of the groups that fit: of the first ranks, all of them among these, and strided ones."""
     rng = Random(seed)

@@ -13,6 +13,7 @@ Topology = Literal[
     "tiers",
     "lattice_tiers",
     "routed_tiers",
+    "uneven_tiers",
     "torus",
     "mesh",
     "graph",
@@ -30,6 +31,7 @@ _WORDS: dict[Topology, tuple[JoinedBy, str]] = {
     "tiers": ("tiers", "a group over several tiers"),
     "lattice_tiers": ("tiers", "a group over several tiers, one of them a lattice"),
     "routed_tiers": ("tiers", "a group over several tiers, one of them routed link by link"),
+    "uneven_tiers": ("tiers", "a group over domains of different sizes"),
     "torus": ("neighbour_links", "a torus"),
     "mesh": ("neighbour_links", "a mesh"),
     "graph": ("routes", "a graph of links"),
@@ -51,7 +53,7 @@ def _joined(*by: JoinedBy) -> frozenset[Topology]:
 SWITCHED = _joined("switches")
 FULL_MESH = _joined("pair_links")
 ONE_TIER = _joined("switches", "pair_links", "routes")
-ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers", "routed_tiers"}
+ANY_TO_ANY: frozenset[Topology] = ONE_TIER | {"tiers", "routed_tiers", "uneven_tiers"}
 LATTICE = _joined("neighbour_links")
 SEVERAL_TIERS = _joined("tiers")
 
@@ -117,7 +119,7 @@ class Group(NamedTuple):
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
     wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
     rail_only: bool = False  # over several tiers: ranks at different places of their domains meet inside one alone
-    links: int = 0  # of routed tiers, on which the messages of every step are put
+    links: int = 0  # of routed tiers, or ports of uneven domains, on which the messages of every step are put
 
     @property
     def joined_by(self) -> JoinedBy:

@@ -214,7 +214,7 @@ _RAILS = f"{PATARASUK_YUAN}; one ring for every NIC of a node: {NCCL_RINGS}"
 _OUTER = "baseline of ours: the outer network without the inner one"
 _INNER = "baseline of ours: the inner fabric stretched over all ranks"
 _STRETCHED = "no such hardware: the inner fabric joins fewer ranks"
-BY_CLASS = SEVERAL_TIERS - {"routed_tiers"}  # where a message's distance alone says what it pays
+BY_CLASS = SEVERAL_TIERS - {"routed_tiers", "uneven_tiers"}  # where a message's distance alone says what it pays
 _over_rails = partial(algorithm, on=SEVERAL_TIERS, shipped_by=("NCCL", "RCCL"), limits=(nccl_inside,), baseline=True)
 _stretched = partial(algorithm, on=BY_CLASS, status="hypothetical", source=_INNER, note=_STRETCHED, baseline=True)
 _outermost = partial(algorithm, on=BY_CLASS, source=_OUTER, baseline=True)

@@ -28,6 +28,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import Place, differences, with_values
 from colltool.nccl.nccl_choice import SIMPLE, WITH_A_MODEL, Picked, picked_at
 from colltool.nccl.rules import name_on
@@ -135,7 +136,7 @@ class Cell(NamedTuple):
     ``known_as``: the library's name of the winner, ours where it has none, and ``how`` it runs; ``runner_up_known_as`` likewise.
     ``alpha_share``: latency's share of the total. ``ideal``: the winner without contention. ``selectable``: the user can run the
     winner. ``fitted_s``: measured software time in the total, None if not measured; ``held``: where it is extrapolated.
-    ``accuracy``: how far off such a price is.
+    ``accuracy``: how far off such a price is. ``picked``: the winner is what the library picks.
     """
 
     at: tuple[Any, ...]
@@ -157,6 +158,7 @@ class Cell(NamedTuple):
     fitted_s: float | None = None
     held: str = ""
     accuracy: Accuracy | None = None
+    picked: bool = False
 
 
 class PriceRequest(NamedTuple):
@@ -207,7 +209,7 @@ def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fa
         if numbers == {}:
             what = f"{axis.key} changes nothing that is priced"
             raise ColltoolError(what, argument="vary", fix="a value of a tier, such as ib.bandwidth=50GB/s,100GB/s")
-        if numbers is None:
+        if numbers is None or _by_links(several[0]):
             loops.append((index, axis))
             loaded = several
         else:
@@ -216,6 +218,11 @@ def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fa
         overrides = [f"{axis.key}={axis.values[at]}" for (_, axis), at in zip(loops, chosen, strict=True)]
         fabric = loaded[chosen[0]] if len(loops) == 1 else loaded_with(overrides)
         yield fabric, {index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied
+
+
+def _by_links(fabric: Fabric) -> bool:
+    """Whether messages are put on links one by one, which takes one value of a number at a time."""
+    return bool(fabric.domains) or any(capabilities_of(tier).joined_by == "routes" for tier in fabric.tiers)
 
 
 def _block(
@@ -323,8 +330,14 @@ def _known_as(rows: Sequence[AlgorithmEstimate], primitive: Primitive, fabric: F
     return [name_on(library, primitive, placement, row.spec) or row.title for row in rows]
 
 
+def _of_leaders(rows: Sequence[AlgorithmEstimate], name: str, first: NDArray[np.intp]) -> Floats:
+    """A number of the row that leads each element."""
+    found: Floats = np.stack([np.broadcast_to(getattr(row, name), first.shape) for row in rows])[first, np.arange(len(first))]
+    return found
+
+
 def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats, runs: Runs) -> list[Cell]:
-    count, each = len(sizes), np.arange(len(sizes))
+    count = len(sizes)
     try:
         listed = _leading(fabric, group, asked, sizes)
     except ColltoolError as error:
@@ -333,8 +346,7 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
     listed, led = _with_runs(fabric, group, asked, sizes, listed, runs)
     rows = [row for row, _ in listed]
     (totals, first, behind, second), (without, quiet, *_) = _ranked(listed, count, led), _ranked(ideal, count)
-    alpha_s = np.stack([np.broadcast_to(row.alpha_s, (count,)) for row in rows])[first, each]
-    busbw = np.stack([np.broadcast_to(row.busbw_Bps, (count,)) for row in rows])[first, each]
+    alpha_s, busbw = (_of_leaders(rows, name, first) for name in ("alpha_s", "busbw_Bps"))
     fitted = {
         at: np.broadcast_to(row.fitted_s, (count,)) for at, row in enumerate(rows) if row.software_time is not NO_SOFTWARE_TIME
     }
@@ -361,6 +373,7 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
                 fitted_s=float(fitted[at][n]) if at in fitted else None,
                 held=(held := "; ".join(row.software_time.notes(float(row.bytes[n])))),
                 accuracy=how_far(size_class(float(sizes[n])), bool(held)),
+                picked=int(led[n]) >= 0,
             )
         )
     return found

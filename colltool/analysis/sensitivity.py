@@ -18,7 +18,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.groups import library_of, place
+from colltool.estimate.groups import check_by_class, library_of, place
 from colltool.estimate.placement import GroupPlacement, GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange, Place, with_values
@@ -207,6 +207,7 @@ def totals_of(
 
     Which choices of a composition ever win is known only after all blocks; the rest are then filled in by name.
     """
+    check_by_class(question.fabric, question.group)
     found: list[dict[str, Floats]] = []
     listed = {today.title: today}
     for values, count in _blocks(drawn):

@@ -21,6 +21,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
+from colltool.fabric.uneven import check_even
 from colltool.measurements.series import Measurements, Series, Skipped
 
 _LONGEST_NAME = 64  # as the model has it
@@ -92,6 +93,7 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     without_cables(data)
     without_intervals(data)
     fabric = read_fabric(fabric_text(data), "fabric")
+    check_even(fabric)
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []
     for tier, series in by_tier.items():

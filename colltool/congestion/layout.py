@@ -41,6 +41,7 @@ from colltool.definitions.field_types import (
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read
 from colltool.definitions.source import MOST, KeyPath
 from colltool.fabric.model import Fabric
+from colltool.fabric.uneven import check_even
 
 MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link
 
@@ -183,6 +184,7 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
 
 
 def _small_enough(fabric: Fabric) -> None:
+    check_even(fabric)
     if fabric.ranks > MOST_RANKS:
         what = f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link"
         fix = f"at most {MOST_RANKS}; shrink it with {given('overrides')}"

@@ -34,6 +34,7 @@ from colltool.diagnosis.told import told, weighed
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
+from colltool.fabric.uneven import check_even
 from colltool.measurements.series import Measurements, Series
 
 
@@ -42,6 +43,8 @@ def diagnose(seen: Evidence, fabric: Fabric | None = None, *, overrides: Overrid
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         fix = f"write {either(shell='95% or 0.95', python='0.95')}"
         raise ColltoolError(f"must be a share up to 100%, got {expect:g}", argument="expect", fix=fix)
+    if fabric is not None:
+        check_even(fabric)
     asked = _HowAsked(fabric, overrides, expect, readings or Readings())
     parts = [_diagnosed(part, asked) for part in _by_shape(seen)]
     whole = _together(parts)

@@ -20,6 +20,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 from colltool.fabric.variants import scaled_bandwidth, with_tiers, without_in_network
 from colltool.measurements.series import Measurements, Series
 
@@ -37,6 +38,7 @@ def validate(fabric: Fabric, measurements: Measurements, *, max_mape: float | No
         if first is None:
             raise ColltoolError(what, fix=fix)
         raise ColltoolError(f"{what}: {first.reason}, {counted(first.rows, 'row')}", where=first.where, fix=fix)
+    check_even(fabric)
     reading = readings or Readings()
     judged = tuple(_judged(fabric, series, reading, tuple(algorithms)) for series in measurements.series)
     points = [point for one in judged for point in one.points]

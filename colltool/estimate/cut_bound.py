@@ -12,7 +12,8 @@ X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a side has
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -105,14 +106,18 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
 def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Iterator[Cut]:
     """Single ranks, the domains of each tier, its leaves, and halves of its lattices."""
     rates = [_rate(span, primitive) for span in placed.spans]
-    own = [[rate * count for count in _ports(span, rate)] for span, rate in zip(placed.spans, rates, strict=True)]
+    inner = placed.spans[0]
+    own = []
+    for span, rate in zip(placed.spans, rates, strict=True):
+        own.append([rate * count for count in _ports(span, rate, placed.domains if span is inner else ())])
     for index, (span, rate) in enumerate(zip(placed.spans, rates, strict=True)):
         outside = [sum(wires) for wires in zip(*own[index + 1 :], strict=True)] or [0.0, 0.0, 0.0]
         poorest, richest, mean = (here + there for here, there in zip(own[index], outside, strict=True))
         computes = any({"reduce", "multicast"} & capabilities_of(one.tier).operations for one in placed.spans[index:])
-        inside = span.ranks_inside
-        sides = (Side(inside, inside * poorest), Side(inside, inside * richest))
-        yield Cut(sides, placed.ranks // inside, placed.ranks * mean, computes)
+        domains = placed.domains if index else ()
+        sizes = sorted(set(domains)) or [span.ranks_inside]
+        sides = tuple(Side(inside, inside * wires) for inside in sizes for wires in (poorest, richest))
+        yield Cut(sides, len(domains) or placed.ranks // span.ranks_inside, placed.ranks * mean, computes)
         if readings.placement == "packed":
             yield from _leaves(placed, span, rate, outside[1], computes=computes)
         yield from _halves(span, rate, outside[1])
@@ -127,14 +132,14 @@ def _rate(span: Span, primitive: Primitive) -> Any:
     return largest(*rates) / tier.bandwidth * capabilities_of(tier).rate_Bps
 
 
-def _ports(span: Span, rate: Any) -> tuple[Any, Any, Any]:
-    """Ports or links of the member with the fewest, with the most, and of all on average."""
+def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any, Any]:
+    """Ports or links of the member with the fewest, with the most, and of all on average; ``domains``: those that differ."""
     kind = capabilities_of(span.tier)
     match kind.joined_by:
         case "switches" | "tiers":
             return 1.0, 1.0, 1.0
         case "pair_links":
-            return (span.endpoints - 1.0,) * 3
+            return _links_to_peers(domains or (span.endpoints,))
         case "routes":
             if (wires := span.seat.wires) is not None and wires.has_ports:
                 return 1.0, 1.0, 1.0
@@ -149,6 +154,11 @@ def _ports(span: Span, rate: Any) -> tuple[Any, Any, Any]:
             )
         case _:
             assert_never(kind.joined_by)
+
+
+def _links_to_peers(domains: Sequence[int]) -> tuple[float, float, float]:
+    mean = sum(own * (own - 1) for own in domains) / sum(domains)
+    return min(domains) - 1.0, max(domains) - 1.0, mean
 
 
 def _axes(span: Span) -> list[Axis]:
@@ -167,13 +177,21 @@ def _leaves(placed: PlacedGroup, span: Span, rate: Any, beyond: Any, *, computes
         endpoints = span.occupancy.members(below.group)
         if endpoints >= span.endpoints:
             return
-        full, rest = divmod(span.endpoints, endpoints)
         uplinks = endpoints * span.ranks_inside * span.occupancy.ports(below.group) * rate / above.oversubscription
-        sizes = [endpoints * span.ranks_inside, rest * span.ranks_inside]
-        whole, last = (Side(ranks, least(ranks * rate, uplinks) + ranks * beyond) for ranks in sizes)
-        copies = placed.ranks // (span.endpoints * span.ranks_inside)
-        sides = (whole, last) if rest else (whole,)
-        yield Cut(sides, copies * (full + bool(rest)), copies * (full * whole.Bps + last.Bps), computes)
+        leaves = _ranks_of_leaves(placed, span, endpoints)
+        sides = tuple(Side(ranks, least(ranks * rate, uplinks) + ranks * beyond) for ranks in leaves)
+        copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.ranks_inside)
+        out = sum(count * side.Bps for count, side in zip(leaves.values(), sides, strict=True))
+        yield Cut(sides, copies * sum(leaves.values()), copies * out, computes)
+
+
+def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[int, int]:
+    """How many of the group's ranks are behind a leaf of so many endpoints, and how many such leaves there are."""
+    if placed.domains:
+        firsts = range(0, len(placed.domains), endpoints)
+        return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)
+    full, rest = divmod(span.endpoints, endpoints)
+    return {endpoints * span.ranks_inside: full} | ({rest * span.ranks_inside: 1} if rest else {})
 
 
 def _wire_cuts(span: Span) -> Iterator[CutSide]:

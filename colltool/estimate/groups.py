@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from colltool.algorithms.group import Group, Topology
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
 from colltool.algorithms.twisted import diameter_of
+from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
-from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers
+from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers, first_domains
 from colltool.estimate.wired import TierSeat
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
@@ -78,16 +79,22 @@ class PlacedGroup:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Endpoints per spanned tier, innermost first; their product is the number of ranks."""
+        """Endpoints per spanned tier, innermost first; their product is the number of ranks where no domains differ."""
         return tuple(span.endpoints for span in self.spans)
 
     @property
     def nodes(self) -> int:
         """Domains of the innermost tier if it joins accelerators; else each rank is a node."""
-        return self.ranks // self.ranks_per_node
+        return len(self.domains) or self.ranks // self.ranks_per_node
+
+    @property
+    def domains(self) -> tuple[int, ...]:
+        """Members in each domain of the innermost tier where these differ; empty elsewhere."""
+        return self.placement.domains
 
     @property
     def ranks_per_node(self) -> int:
+        """The most, where domains differ."""
         first = self.spans[0]
         inside = capabilities_of(first.tier).joins == "accelerators" and not self.one_a_node
         return first.endpoints if inside else 1
@@ -139,8 +146,24 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
         inside *= tier.endpoints
         members *= stop.members
     per_domain = tuple(stop.members for stop in stops)
-    placement = GroupPlacement(members, who.stride, per_domain, who.alone, tuple(slices), who.in_order)
+    domains = first_domains(fabric, fabric.ranks if who.ranks is None else who.ranks)
+    if len(set(domains)) > 1:
+        members = sum(domains)
+    else:
+        domains = ()  # as many in each: an even group
+    placement = GroupPlacement(
+        members, who.stride, per_domain, who.alone, slices=tuple(slices), in_order=who.in_order, domains=domains
+    )
     return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)
+
+
+def check_by_class(fabric: Fabric, group: AnyGroup = None) -> None:
+    """Refuse a group whose messages are put on links one by one, where many values of a number are priced at once."""
+    placed = place(fabric, group)
+    if placed.domains or any(span.seat.wires for span in placed.spans):
+        why = "its domains differ in size" if placed.domains else "a tier is routed link by link"
+        fix = f"a sweep prices value by value: {given('vary', [f'{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s'])}"
+        raise ColltoolError(f"{fabric.name} has no spread of prices: {why}", argument="fabric", fix=fix)
 
 
 def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool = False) -> Seen:
@@ -182,15 +205,15 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     axes = capabilities_of(outer.tier).part(outer.endpoints, outer.occupancy.stride) or ()
     group = Group(
         ranks=placed.ranks,
-        topology=_over(kinds),
+        topology="uneven_tiers" if placed.domains else _over(kinds),
         hops=max(1, diameter_of(axes)),
         tree_beta=readings.tree_beta,
         posts_cost=all(span.tier.post is not None for span in placed.spans),
         one_port=readings.ports == "one",
         rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
-        links=sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
+        links=placed.ranks if placed.domains else sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
     )
-    return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings)
+    return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings, placed.domains)
 
 
 def _over(kinds: Sequence[TierCapabilities[Tier]]) -> Topology:

@@ -24,6 +24,7 @@ from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import own_part, parts_of, plane_notes, share_notes, switch_notes, with_efficiency
 from colltool.estimate.placement import spoken
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import domains_text
 
 MOST_COMBINATIONS = 20_000
 _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
@@ -233,7 +234,7 @@ def hierarchical_candidates(
     ``listed``: if an inner tier lists what its library runs, its phases run only that.
     """
     benches = []
-    for row in compositions(primitive) if len(placed.spans) > 1 else ():
+    for row in compositions(primitive) if len(placed.spans) > 1 and not placed.domains else ():
         wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
             wanted = ["sequential", "pipelined"]
@@ -246,6 +247,8 @@ def why_not_composed(placed: PlacedGroup) -> str:
         tier, where = placed.spans[0].tier.name, spoken(placed.ranks, placed.placement.stride)
         lie = f", lie on {tier} alone" if placed.one_a_node else f"{',' * (placed.placement.stride > 1)} lie inside {tier}"
         return f"needs a group over several tiers; {where}{lie}"
+    if placed.domains:
+        return f"not modelled between domains of {domains_text(placed.domains)} ranks, whose shards do not match across"
     return "a tier has no algorithm for its phase"
 
 

@@ -260,17 +260,18 @@ def tier_paths(seat: TierSeat, readings: Readings) -> PathClasses:
     return replace(found, in_switch=InSwitch(alpha_s, height, {} if readings.ideal else spec.own_eta, spec.limits))
 
 
-def _wired(seats: Sequence[TierSeat], ranks: int, readings: Readings) -> WiredTiers | None:
-    """Of a group with a routed tier; scattered ranks are then nowhere in particular."""
-    routed = [seat.tier.name for seat in seats if capabilities_of(seat.tier).joined_by == "routes"]
-    if routed and readings.placement == "scattered":
+def _wired(seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int] = ()) -> WiredTiers | None:
+    """Of a group with a routed tier or domains that differ; scattered ranks are then nowhere in particular."""
+    reasons = [f"'{seat.tier.name}' is routed link by link" for seat in seats if capabilities_of(seat.tier).joined_by == "routes"]
+    reasons += ["domains differ in size"] if domains else []
+    if reasons and readings.placement == "scattered":
         fix = f"leave out {given('placement')}"
-        what = f"'{routed[0]}' is routed link by link, so it must be known where ranks sit"
-        raise ColltoolError(what, argument="placement", fix=fix)
-    return wired_tiers(tuple(seats), ranks, readings.ideal) if routed else None
+        raise ColltoolError(f"{reasons[0]}, so it must be known where ranks sit", argument="placement", fix=fix)
+    return wired_tiers(tuple(seats), ranks, readings.ideal, tuple(domains)) if reasons else None
 
 
-def flat_paths(seats: Sequence[TierSeat], ranks: int, readings: Readings) -> PathClasses:
+def flat_paths(seats: Sequence[TierSeat], ranks: int, readings: Readings, domains: Sequence[int] = ()) -> PathClasses:
+    """The classes of a whole group over several tiers; ``domains``: members in each of the innermost where these differ."""
     placed: list[PathClass] = []
     counted: list[PathClass] = []
     inside, scattered = 1, readings.placement == "scattered"
@@ -284,8 +285,8 @@ def flat_paths(seats: Sequence[TierSeat], ranks: int, readings: Readings) -> Pat
         placed += levels[-1:] if scattered else levels
         counted += levels
     tier, occupancy = tiers[-1]
-    endpoints = ranks // unit
+    endpoints = len(domains) or ranks // unit
     axes = capabilities_of(tier).part(endpoints, occupancy.stride) or ()
     crowd = max(1.0, all_to_all_load(axes) * endpoints / (endpoints - 1))
     placed[-1] = placed[-1]._replace(crowd=crowd)
-    return PathClasses(ranks, tuple(placed), tuple(counted), scattered, unit, wired=_wired(seats, ranks, readings))
+    return PathClasses(ranks, tuple(placed), tuple(counted), scattered, unit, wired=_wired(seats, ranks, readings, domains))

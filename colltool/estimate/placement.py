@@ -8,6 +8,7 @@ ranks, as launchers form groups in parallel training: Megatron-LM, core/parallel
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, ordinal, parse_count, shape_text
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import domains_text
 
 
 class GroupSpec(NamedTuple):
@@ -50,6 +52,7 @@ class GroupPlacement(NamedTuple):
     Args:
         per_domain: members per domain of each tier, innermost first; 1 if a tier is not used. Inner domains count as one member.
         slices: name of each lattice, and members along each of its axes.
+        domains: members in each domain of the innermost tier where these differ; ``per_domain`` then has the most.
     """
 
     ranks: int
@@ -58,6 +61,7 @@ class GroupPlacement(NamedTuple):
     alone: bool
     slices: tuple[tuple[str, Shape], ...] = ()
     in_order: bool = False
+    domains: tuple[int, ...] = ()
 
     @property
     def shape(self) -> Shape:
@@ -69,6 +73,8 @@ class GroupPlacement(NamedTuple):
         """For titles: ``64 ranks, every 8th, alone`` or ``64 ranks (4x4x4)``."""
         words = spoken(self.ranks, self.stride, self.alone)
         several = len(self.per_domain) > 1
+        if self.domains:
+            return f"{words} ({domains_text(self.domains)})"
         boxes = [f"{tier} " * several + shape_text(shape) for tier, shape in self.slices if max(shape) > 1]
         return f"{words} ({', '.join(boxes)})" if boxes and self.stride == 1 else words
 
@@ -126,6 +132,8 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
     boxes = None if who.shape is None else _boxes(fabric, who)
     ranks = everybody(fabric, who) if who.ranks is None else parse_count(who.ranks, "ranks")
     _check_ranks(fabric, ranks)
+    if fabric.domains:
+        return _fill_domains(fabric, ranks, stride)
     if steps is None:
         raise _uneven(fabric, who.ranks or 2, stride)
     most = fabric.ranks // stride
@@ -148,6 +156,22 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
         what = f"{shape_text(who.shape or ())} holds {holds} ranks, not {who.ranks or 0}"
         raise ColltoolError(what, argument="shape", fix=f"write {given('ranks', holds)}, or {usual}")
     return tuple(stop if box is None else stop._replace(tier=box) for stop, box in pairs)
+
+
+def first_domains(fabric: Fabric, ranks: int) -> tuple[int, ...]:
+    """The first ``ranks`` of a fabric whose domains differ: how many are in each domain that they reach."""
+    before = accumulate(fabric.domains, initial=0)
+    return tuple(min(whole, ranks - start) for whole, start in zip(fabric.domains, before, strict=False) if start < ranks)
+
+
+def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, ...]:
+    """Consecutive ranks, domain after domain; any number of them, as no domain need be full."""
+    if stride > 1:
+        what = f"every {ordinal(stride)} rank is nowhere in particular among domains of {domains_text(fabric.domains)} ranks"
+        raise ColltoolError(what, argument="stride", fix=f"leave it out: {given('ranks', ranks)} takes consecutive ranks")
+    domains, (inner, outer) = first_domains(fabric, ranks), fabric.tiers
+    most = max(domains)
+    return TierShare(1, most, inner.model_copy(update={"size": most})), TierShare(1, len(domains), outer)
 
 
 def everybody(fabric: Fabric, who: GroupSpec) -> int:
@@ -184,6 +208,8 @@ def _stops(fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool
 
 
 def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int | None:
+    if fabric.domains:
+        return next((n for n in counts if n <= fabric.ranks), None) if stride == 1 else None
     steps = strides(fabric, stride)
     return next((n for n in counts if _stops(fabric, steps, n, in_order=stride > 1) is not None), None) if steps else None
 
@@ -194,7 +220,7 @@ def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
 
 def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
     """Group sizes: powers of two times each whole domain, up to the next tier; those that fit."""
-    found, whole = [], 1
+    found, whole = [*accumulate(fabric.domains)], 1
     for tier in fabric.tiers:
         found += [whole * 2**k for k in range(1, tier.endpoints.bit_length()) if 2**k < tier.endpoints]
         whole *= tier.endpoints

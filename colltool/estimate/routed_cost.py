@@ -6,7 +6,7 @@ price stays a + b·M. Contention scales each tier's latency and bandwidth, as ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple, assert_never
 
@@ -19,7 +19,7 @@ from colltool.estimate.link_cost import LinkCost, merged
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.wired import WiredTiers
 from colltool.schedules.executor import Network
-from colltool.schedules.links import Floats, Indices, tier_of
+from colltool.schedules.links import Floats, Indices
 from colltool.schedules.rooted import depths, two_trees, two_trees_under_one_root
 
 
@@ -87,7 +87,28 @@ def _ahead(ranks: int, apart: int, size: float) -> Sends:
 @lru_cache(maxsize=4)
 def _to_each(wired: WiredTiers) -> Carried:
     """A byte to every peer, one after the other."""
-    return _sum([_carried(wired, _ahead(wired.ranks, k, 1.0)) for k in range(1, wired.ranks)])
+    steps = (_ahead(wired.ranks, k, 1.0) for k in range(1, wired.ranks))
+    return _unwaited(wired, steps) if wired.uneven else _sum([_carried(wired, sent) for sent in steps])
+
+
+def _unwaited(wired: WiredTiers, steps: Iterable[Sends]) -> Carried:
+    """Steps in which nobody waits for another pair, as between even domains: a rank is done when its own messages are.
+
+    α of the rank that is latest; of each distance class, nearest first, the busiest of all ports and uplinks.
+    """
+    waited, energies, loads = np.zeros(wired.ranks), 0.0, dict[tuple[int, float], Floats]()
+    for sent in steps:
+        on, took = wired.on(sent.src, sent.dst), wired.latency(sent.src, sent.dst)
+        waited[sent.src] += took
+        energies += _energy(wired, sent) or 0.0
+        for tier in np.unique(on).tolist():
+            for alpha_s in np.unique(took[on == tier]).tolist():
+                here = (on == tier) & (took == alpha_s)
+                loads[tier, alpha_s] = loads.get((tier, alpha_s), 0.0) + wired.loads(*(part[here] for part in sent))
+    seconds = {one: float(load.max()) for one, load in loads.items()}
+    alpha_s, slowest = float(waited.max()) / (wired.ranks - 1), max(seconds, key=seconds.__getitem__)
+    known = any(one.energy is not None for one in wired.numbers)
+    return Carried(alpha_s, alpha_s, sum(seconds.values()), slowest[0], energies if known else None)
 
 
 def _scaled(one: Carried, size: float) -> Carried:
@@ -106,15 +127,20 @@ def _to_all(wired: WiredTiers) -> Carried:
 
 
 def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> Sends:
-    """Every rank to the next one, a chain but for the last; over rails R walks that leave each domain by a rank of their own."""
+    """Every rank to the next one, a chain but for the last; over rails R walks that leave each domain by a rank of their own.
+
+    R is the number of ranks in the smallest domain: NCCL takes the fewest channels that any node has (2.30, src/init.cc).
+    """
     if route.via == "packed":
         return _first(_ahead(ranks, 1, size), ranks - isinstance(route, Chain))
-    inside = wired.sizes[0]
-    rail, place = np.indices((inside, ranks))
-    order = place // inside * inside + (rail + place) % inside  # rank at each place of each walk
-    ends = order, np.roll(order, -1, axis=1)
+    rails, start, order = min(wired.domains), 0, []
+    for own in wired.domains:
+        order.append(start + np.add.outer(np.arange(rails), np.arange(own)) % own)
+        start += own
+    walks = np.concatenate(order, axis=1)  # rank at each place of each walk
+    ends = walks, np.roll(walks, -1, axis=1)
     src, dst = (one[:, : ranks - isinstance(route, Chain)].ravel() for one in ends)
-    return Sends(src, dst, np.full(len(src), size / inside))
+    return Sends(src, dst, np.full(len(src), size / rails))
 
 
 def _trees(route: Trees, ranks: int, wired: WiredTiers) -> Carried:
@@ -174,7 +200,7 @@ def _farthest(ranks: int, size: float, wired: WiredTiers) -> Carried:
 def _carried(wired: WiredTiers, sent: Sends) -> Carried:
     took = wired.latency(sent.src, sent.dst)
     network: Network = wired.network
-    loads, tier, worst = network.loads(sent.src, sent.dst, sent.size), 0, 0.0
+    loads, tier, worst = wired.loads(sent.src, sent.dst, sent.size), 0, 0.0
     at = 0
     for number, one in enumerate(network.tiers):
         width = sum(len(kind.exists) for kind in one.classes)
@@ -189,7 +215,7 @@ def _energy(wired: WiredTiers, sent: Sends) -> float | None:
     if all(one.energy is None for one in wired.numbers):
         return None
     each = np.array([one.energy or 0.0 for one in wired.numbers])
-    return float((each[tier_of(wired.network.tiers, sent.src, sent.dst)] * sent.size).sum())
+    return float((each[wired.on(sent.src, sent.dst)] * sent.size).sum())
 
 
 def _times(one: Carried, count: float, *, worst: bool) -> Carried:
@@ -221,9 +247,4 @@ def _cost(terms: Terms, carried: Carried, wired: WiredTiers) -> LinkCost:
 
 def _posted(one: LinkCost, wired: WiredTiers) -> LinkCost:
     """With what each further message takes that a rank posts at once."""
-    inside, posts = 1, 0.0
-    for size, numbers in zip(wired.sizes, wired.numbers, strict=True):
-        posts += numbers.post_s * numbers.eta_alpha * (inside * size - inside)
-        inside *= size
-    last = wired.numbers[-1]
-    return one._replace(alpha_s=one.alpha_s + posts - last.post_s * last.eta_alpha)
+    return one._replace(alpha_s=one.alpha_s + wired.posts_s)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from colltool.estimate.link_cost import LinkCost
     from colltool.schedules.executor import Network
     from colltool.schedules.links import Floats, Indices, LinkModel
+    from colltool.schedules.program import Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,21 +107,60 @@ def links_on(seat: TierSeat, nodes: int, *, eta_alpha: float = 1.0, eta_beta: fl
     )
 
 
+def places_of(domains: Sequence[int], nodes: int) -> int:
+    """Places that so many nodes need where each domain has as many as the largest; without domains, one for each."""
+    return nodes + sum(max(domains) - own for own in domains) if domains else nodes
+
+
+def place_of_each(domains: Sequence[int], nodes: int) -> Indices:
+    """Where each node sits among these places, domain after domain, shape (nodes,); nodes beyond the ranks stand last."""
+    import numpy as np
+
+    most, ranks = max(domains), sum(domains)
+    shift = np.repeat(np.arange(len(domains)) * most - np.cumsum([0, *domains[:-1]]), domains)
+    return np.concatenate([np.arange(ranks) + shift, len(domains) * most + np.arange(nodes - ranks)])
+
+
+def seated(batch: tuple[Step, ...], domains: Sequence[int], nodes: int) -> tuple[Step, ...]:
+    """The same messages between places; unchanged without domains."""
+    if not domains:
+        return batch
+    place = place_of_each(domains, nodes)
+    return tuple(one._replace(src=place[one.src], dst=place[one.dst]) for one in batch)
+
+
 @dataclass(frozen=True, eq=False)
 class WiredTiers:
-    """The tiers of a group of which one is routed, innermost first; its links are built when a price needs them.
+    """The tiers of a group whose messages are put on links one by one, innermost first; links are built when a price needs them.
 
+    One of the tiers is routed, or ``uneven`` lists the members of each domain of the innermost where these differ.
     ``costs`` is for what was worked out on them: a schedule costs the same at any size and under most readings.
     """
 
     seats: tuple[TierSeat, ...]
     ranks: int
     ideal: bool
+    uneven: tuple[int, ...] = ()
     costs: dict[Hashable, tuple[LinkCost, ...]] = field(default_factory=dict, init=False, repr=False)
 
-    @property
-    def sizes(self) -> Sequence[int]:
-        return [seat.endpoints for seat in self.seats]
+    @cached_property
+    def domains(self) -> Sequence[int]:
+        """Members in each domain of the innermost tier."""
+        inside = self.seats[0].endpoints
+        return self.uneven or (inside,) * (self.ranks // inside)
+
+    @cached_property
+    def posts_s(self) -> float:
+        """What a rank takes to post to all others, but for the last; seconds, of the rank that takes longest."""
+        each = [numbers.post_s * numbers.eta_alpha for numbers in self.numbers]
+        if self.uneven:
+            inner, outer = each
+            return max(inner * (own - 1) + outer * (self.ranks - own) for own in self.domains) - outer
+        inside, posts = 1, 0.0
+        for seat, post_s in zip(self.seats, each, strict=True):
+            posts += post_s * (inside * seat.endpoints - inside)
+            inside *= seat.endpoints
+        return posts - each[-1]
 
     @cached_property
     def numbers(self) -> tuple[TierNumbers, ...]:
@@ -131,19 +171,34 @@ class WiredTiers:
         from colltool.schedules.executor import Network
 
         made = []
-        for seat, numbers in zip(self.seats, self.numbers, strict=True):
-            made.append(
-                links_on(seat, self.ranks, eta_alpha=numbers.eta_alpha, eta_beta=numbers.eta_beta, last=seat is self.seats[-1])
-            )
+        places = places_of(self.uneven, self.ranks)
+        for seat, one in zip(self.seats, self.numbers, strict=True):
+            last = seat is self.seats[-1]
+            made.append(links_on(seat, places, eta_alpha=one.eta_alpha, eta_beta=one.eta_beta, last=last))
         return Network(*made)
+
+    @cached_property
+    def _place(self) -> Indices | None:
+        return place_of_each(self.uneven, self.ranks) if self.uneven else None
+
+    def _placed(self, ranks: Indices) -> Indices:
+        return ranks if self._place is None else self._place[ranks]
+
+    def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
+        """Seconds of each port, link and uplink, for sizes in bytes."""
+        return self.network.loads(self._placed(src), self._placed(dst), size)
+
+    def on(self, src: Indices, dst: Indices) -> Indices:
+        """The tier on which each message travels."""
+        from colltool.schedules.links import tier_of
+
+        return tier_of(self.network.tiers, self._placed(src), self._placed(dst))
 
     def alone(self, src: Indices, dst: Indices) -> Floats:
         """Seconds a byte of each message were it the only one: of its narrowest port or link, η included."""
         import numpy as np
 
-        from colltool.schedules.links import tier_of
-
-        on, took = tier_of(self.network.tiers, src, dst), np.zeros(len(src))
+        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self._placed(src), self._placed(dst)
         for number, tier in enumerate(self.network.tiers):
             here = np.flatnonzero(on == number)
             for use in tier.uses(src[here], dst[here]):
@@ -154,9 +209,7 @@ class WiredTiers:
         """Each message's α on the tier where it travels, η included; seconds."""
         import numpy as np
 
-        from colltool.schedules.links import tier_of
-
-        on, took = tier_of(self.network.tiers, src, dst), np.zeros(len(src))
+        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self._placed(src), self._placed(dst)
         for number, tier in enumerate(self.network.tiers):
             here = on == number
             if here.any():
@@ -165,6 +218,6 @@ class WiredTiers:
 
 
 @lru_cache(maxsize=16)
-def wired_tiers(seats: tuple[TierSeat, ...], ranks: int, ideal: bool) -> WiredTiers:
+def wired_tiers(seats: tuple[TierSeat, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()) -> WiredTiers:
     """The same for the same seats, so that what was worked out on its links is kept from one price to the next."""
-    return WiredTiers(seats, ranks, ideal)
+    return WiredTiers(seats, ranks, ideal, uneven)

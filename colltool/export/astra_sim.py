@@ -24,6 +24,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 
 NETWORK, SYSTEM = "network.yml", "system.json"
 MOST_DIMENSIONS = 4
@@ -107,6 +108,7 @@ def to_know(fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: f
 
 
 def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnderProtocol]:
+    check_even(fabric)
     several = []
     for placed in under_protocols(place(fabric, group), AR):
         dimensions = [dimension for span in placed.spans for dimension in _dimensions(span, Readings(ideal=ideal))]

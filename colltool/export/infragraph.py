@@ -19,6 +19,7 @@ from colltool.export.infragraph_links import Joined, joined_by_links, switch_cou
 from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 
 Data = dict[str, Any]
 
@@ -32,6 +33,7 @@ def infragraph(fabric: Fabric) -> str:
     Raises:
         ColltoolError: more edges, or ports of a switch, than the limits here.
     """
+    check_even(fabric)
     inner, *outer = fabric.tiers
     node = _node(inner, fabric)
     made: Data = {"name": fabric.name, "description": _LEFT_OUT, "devices": [node], "links": [], "instances": [], "edges": []}

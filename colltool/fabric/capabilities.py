@@ -13,6 +13,7 @@ from colltool.base.formatting import Shape, shape_text
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing
+from colltool.fabric.uneven import domains_text
 
 Of = TypeVar("Of", bound=Tier, covariant=True)
 
@@ -61,8 +62,9 @@ class TierCapabilities(ABC, Generic[Of]):
 
     @property
     def extent(self) -> str:
-        """``72`` endpoints, or ``8x8x4``."""
-        return shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)
+        """``72`` endpoints, ``8x8x4``, or ``2 (64 + 72 ranks)`` where they differ."""
+        each = f" ({domains_text(self.tier.uneven)} ranks)" if self.tier.uneven else ""
+        return (shape_text([axis.size for axis in self.axes]) or str(self.tier.endpoints)) + each
 
     @property
     def spoken(self) -> str:

@@ -23,6 +23,7 @@ from colltool.fabric.library import DeviceName, Efficiency, FabricLibrary, Libra
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
+from colltool.fabric.uneven import domain_slips
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -224,8 +225,13 @@ class Fabric(Part):
     _under: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
     @property
+    def domains(self) -> tuple[int, ...]:
+        """Ranks of each domain that the outermost tier joins, where they differ; empty where all are alike."""
+        return self.tiers[-1].uneven
+
+    @property
     def ranks(self) -> int:
-        return prod(tier.endpoints for tier in self.tiers)
+        return sum(self.domains) or prod(tier.endpoints for tier in self.tiers)
 
     @property
     def library_facts(self) -> LibraryFacts | None:
@@ -293,6 +299,13 @@ class Fabric(Part):
         self.__dict__["tiers"] = tiers
         return self
 
+    def _even_out(self) -> None:
+        """A list of equal domains is the size of the tier inside, and no list."""
+        if self.domains and len(set(self.domains)) == 1:
+            inner, outer = self.tiers
+            sizes = inner.model_copy(update={"size": self.domains[0]}), outer.model_copy(update={"domains": None})
+            self.__dict__["tiers"] = sizes
+
     def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
         fabric = self.model_copy()
         fabric._overrides = overrides
@@ -306,6 +319,8 @@ class Fabric(Part):
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
+        parts.refuse(domain_slips(self.tiers))
+        self._even_out()
         if self.ranks > ft.MAX_RANKS:
             raise Slips(Slip(f"{self.ranks} ranks are more than {ft.MAX_RANKS}", "make a tier smaller", ("tiers",)))
         names = [tier.name for tier in self.tiers]

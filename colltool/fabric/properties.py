@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil
+from math import ceil, prod
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -81,8 +81,9 @@ class FabricFacts:
 
 def fabric_facts(fabric: Fabric) -> FabricFacts:
     tiers, planes = [], 1
+    places = prod(tier.endpoints for tier in fabric.tiers)
     for tier in fabric.tiers:
-        tiers.append(tier_facts(tier, planes=planes, domains=fabric.ranks // (planes * tier.endpoints)))
+        tiers.append(tier_facts(tier, planes=planes, domains=places // (planes * tier.endpoints)))
         planes *= tier.endpoints
     switches = [facts.switches * facts.domains for facts in tiers if facts.switches is not None]
     return FabricFacts(
@@ -104,13 +105,14 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     )
     sizing, misfits = _sizing(kind, levels, planes)
     clos = sizing is None and kind.joined_by == "switches" and kind.trunk_Bps is None is kind.planes and len(kind.reached) > 1
-    in_planes = (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
+    in_planes = tuple([f"links, switches and bisection are those of {planes} ranks in each domain"] if tier.uneven else [])
+    in_planes += (f"bisection and links count {planes} planes, one per rank of an endpoint",) if planes > 1 else ()
     return TierFacts(
         name=tier.name,
         topology=tier.topology,
         endpoints=tier.endpoints,
         planes=planes,
-        ranks=tier.endpoints * planes,
+        ranks=sum(tier.uneven) or tier.endpoints * planes,
         domains=domains,
         diameter_links=kind.diameter_links if sizing is None or levels else kind.diameter_links * len(sizing.levels),
         bisection_Bps=kind.bisection_of(planes),

@@ -53,8 +53,13 @@ class TierBase(Part):
         """Ranks, or whole domains of the tier below."""
 
     @property
+    def uneven(self) -> tuple[int, ...]:
+        """Ranks in each endpoint where they differ; empty where all have :attr:`ranks_inside`."""
+        return ()
+
+    @property
     def ranks_inside(self) -> int:
-        """Ranks in an endpoint, by the tiers below."""
+        """Ranks in an endpoint, by the tiers below; in the largest where they differ."""
         return self._ranks_inside
 
     def around(self, ranks: int) -> Self:
@@ -127,9 +132,27 @@ class TierBase(Part):
         return self.model_copy(update={"protocols": None, "algorithms": None, **switch})
 
 
+_DOMAINS = Accepted("a list of the ranks in each domain that it joins, such as [64, 72]")
+
+
 class SizedTier(TierBase):
+    """``domains``: ranks in each domain of the tier below, where these differ; their number is the ``size``."""
+
     size: Annotated[ft.Count, Accepted(f"a whole number from 1 to {ft.MAX_RANKS}", instead="shape")]
+    domains: Annotated[tuple[ft.Count, ...] | None, Field(min_length=1, max_length=ft.MAX_LISTED), _DOMAINS] = None
+
+    @field_validator("size", mode="before")
+    @classmethod
+    def _is_one_size(cls, given: Any) -> Any:
+        if isinstance(given, list):
+            what = "is one number, and this is a list"
+            raise Slips(Slip(what, "size is that of the largest domain; the tier that joins them lists each: domains: [64, 72]"))
+        return given
 
     @property
     def endpoints(self) -> int:
         return self.size
+
+    @property
+    def uneven(self) -> tuple[int, ...]:
+        return self.domains or ()

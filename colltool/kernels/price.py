@@ -15,6 +15,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price as price_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 from colltool.kernels.files import EXPERTS, NCCL, AskedLibrary, KernelFile, LibraryFile, find_library, shipped_libraries
 from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, KernelTimes, Tokens, bytes_sent
 from colltool.kernels.results import KernelChoice, KernelEstimate, KernelPrice
@@ -53,6 +54,7 @@ def where_of(fabric: Fabric, group: AnyGroup) -> Where:
     Raises:
         ColltoolError: the fabric does not say which device stands at its ends.
     """
+    check_even(fabric)
     if fabric.device is None:
         what = f"{fabric.name} does not say which GPU it joins, and kernels were measured on GPUs"
         raise ColltoolError(what, argument="fabric", fix="write device: h100 into it")

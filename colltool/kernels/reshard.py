@@ -19,6 +19,7 @@ from colltool.estimate.price import price
 from colltool.estimate.results import Overrides
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 
 CHUNK = 64 * 2**20  # bytes that a replica passes on at once
 
@@ -74,6 +75,7 @@ def reshard(job: str, weights: float, fabric: Fabric, senders: int, receivers: i
     Raises:
         ColltoolError: meshes that do not fit the fabric or each other.
     """
+    check_even(fabric)
     if receivers % replica:
         what = f"{receivers} receivers are no whole replicas of {replica}"
         raise ColltoolError(what, argument="replica", fix=f"write {given('receivers', ceil(receivers / replica) * replica)}")

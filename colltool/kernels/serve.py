@@ -15,6 +15,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 from colltool.kernels.deployment import Deployment, deployment_of, floor_of, held, kv_bytes, shape_of
 from colltool.kernels.files import AskedLibrary
 from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
@@ -53,6 +54,7 @@ def serve(model: TransformerModel, question: ServeQuestion, fabric: Fabric, engi
     Raises:
         ColltoolError: a deployment that does not fit the model or the fabric, or kernels that were not measured there.
     """
+    check_even(fabric)
     own = deployment_of(model, question.deployment, question.dp)
     if own.ranks > fabric.ranks:
         raise ColltoolError(f"{own.spoken} needs {own.ranks} ranks, {fabric.name} has {fabric.ranks}", argument="tp", fix="fewer")

@@ -22,6 +22,7 @@ from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import domains_text, even_domains
 from colltool.nccl.hardware import FORGET, Constants, GpuNodes, Graph, Hardware, constants, tuned
 from colltool.nccl.model import cheapest, estimates, pick, picks, switch_points
 from colltool.nccl.rules import rules_of, spec_of
@@ -56,7 +57,7 @@ def with_library_choice(
         try:
             hardware = hardware_on(fabric, first.group.spec)
         except ColltoolError as error:
-            if asked and not any(capabilities_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
+            if asked and not fabric.domains and not any(capabilities_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
                 raise
             reason = f"{said(error.what)}; {said(error.fix)}"
     if reason:
@@ -217,7 +218,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         ColltoolError: NCCL does not run on the fabric, there is no data for its version, or facts are missing.
     """
     fabric, ranks = placed.fabric, placed.ranks_per_node
-    check_switched(fabric)
+    _check_nodes(placed)
     facts = _of_members(fabric.library_facts or LibraryFacts(name="nccl"), placed)
     numbers, nodes = constants(facts.version or ""), placed.ranks // ranks
     across, alone = nodes > 1, ranks == 1
@@ -290,6 +291,14 @@ def check_switched(fabric: Fabric) -> None:
             where = f"on {fabric.name}: '{tier.name}' is a {capabilities_of(tier).spoken.replace('_', ' ')}"
             what = "NCCL does not run" if capabilities_of(tier).axes else "NCCL's own choice is not known"
             raise ColltoolError(f"{what} {where}", argument="fabric", fix="its model needs tiers that are a star or a Clos")
+
+
+def _check_nodes(placed: PlacedGroup) -> None:
+    """NCCL's model is known for switched nodes of one size."""
+    if placed.domains:
+        what = f"NCCL's own choice is not known between domains of {domains_text(placed.domains)} ranks"
+        raise ColltoolError(what, argument="fabric", fix=f"for nodes of one size it is: {even_domains(placed.fabric)}")
+    check_switched(placed.fabric)
 
 
 def _refuse_missing(fabric: Fabric, facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> None:

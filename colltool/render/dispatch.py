@@ -241,8 +241,8 @@ def set_field(overrides: Overrides) -> Document:
 
 
 def group_field(group: GroupPlacement) -> Document:
-    shape = {"shape": list(group.shape)} if group.shape else {}
-    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | shape
+    more = {name: list(own) for name, own in (("shape", group.shape), ("domains", group.domains)) if own}
+    return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | more
 
 
 def group_columns(group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]) -> tuple[Column, ...]:

@@ -12,6 +12,7 @@ from colltool.base.errors import ColltoolError
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job
 from colltool.training.job_results import on_fabric
@@ -37,6 +38,7 @@ def adapted(job: Job, fabric: Fabric, ranks: int | None, readings: Readings | No
     Raises:
         ColltoolError: no layout fits the ranks and the memory, and why.
     """
+    check_even(fabric)
     if not job.yields or job.draft.model is None or job.draft.compute is not None:
         return Adapted(fabric, job, ranks, ())
     job, told = _computing(job, fabric)

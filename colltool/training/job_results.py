@@ -11,6 +11,7 @@ from colltool.base.formatting import format_time, percent
 from colltool.base.result import Result
 from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
+from colltool.fabric.uneven import check_even
 from colltool.training.calls import DIMENSIONS, Call, stage_calls
 from colltool.training.constraint_violations import Violation
 from colltool.training.files import written
@@ -121,6 +122,7 @@ def job_warnings(job: Job) -> tuple[JobWarning, ...]:
 
 def on_fabric(job: Job, fabric: Fabric) -> Job:
     """The job on the fabric's device unless it names its own; ManyErrors where they clash or the stack does not know it."""
+    check_even(fabric)
     if job.draft.model is None or fabric.device is None:
         return computing(job, fabric)
     own, name, shipped = job.draft.device, fabric.device, preset_names("devices")

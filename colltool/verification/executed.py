@@ -9,7 +9,7 @@ from colltool.base.primitives import A2A, Pipeline, totals
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
-from colltool.estimate.wired import links_on
+from colltool.estimate.wired import links_on, places_of, seated
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
 from colltool.schedules.lattice import compose
@@ -49,11 +49,13 @@ class TimedLinks(Network):
     """
 
     def __init__(self, placed: PlacedGroup, nodes: int) -> None:
-        self.alpha_s = 0.0
-        super().__init__(*(links_on(span.seat, nodes, last=span is placed.spans[-1]) for span in placed.spans))
+        self.alpha_s, self.domains, self.nodes = 0.0, placed.domains, nodes
+        places = places_of(self.domains, nodes)
+        super().__init__(*(links_on(span.seat, places, last=span is placed.spans[-1]) for span in placed.spans))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         """Adds the longest latency of every step to ``alpha_s``."""
+        batch = seated(batch, self.domains, self.nodes)
         super().carry(batch, chunk_bytes)
         src, dst, _ = joined(batch)
         on, latest = tier_of(self.tiers, src, dst), 0.0

@@ -24,7 +24,7 @@ from colltool.estimate.link_cost import LinkCost
 from colltool.estimate.phase_costs import own_part, plane_notes
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
-from colltool.estimate.wired import TierNumbers, links_on, numbers_on
+from colltool.estimate.wired import TierNumbers, links_on, numbers_on, places_of, seated
 from colltool.fabric.model import Fabric
 from colltool.fabric.tier_parts import Planes
 from colltool.fabric.topology import capabilities_of
@@ -76,14 +76,15 @@ class OwnLinks(Network):
     def __init__(self, placed: PlacedGroup, readings: Readings) -> None:
         self.planes = [capabilities_of(span.tier).planes for span in placed.spans]
         self.numbers = [numbers_on(span.seat, ideal=readings.ideal) for span in placed.spans]
+        self.placed, places = placed, places_of(placed.domains, placed.ranks)
         super().__init__(*(_links(span, placed, tier) for span, tier in zip(placed.spans, self.numbers, strict=True)))
         self.post_s = np.array([one.post_s * one.eta_alpha for one in self.numbers])
-        self.ready_s = np.zeros(placed.ranks)
-        self.hops_there, self.alpha_there_s = np.zeros((2, placed.ranks, len(placed.spans)))  # of the chain up to each rank
+        self.ready_s = np.zeros(places)
+        self.hops_there, self.alpha_there_s = np.zeros((2, places, len(placed.spans)))  # of the chain up to each place
         self.per_byte_s = np.zeros(len(placed.spans))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
-        src, dst, chunk = joined(batch)
+        src, dst, chunk = joined(seated(batch, self.placed.domains, self.placed.ranks))
         on, size = tier_of(self.tiers, src, dst), chunk_bytes[chunk]
         alpha_s, hops = np.zeros(len(src)), np.zeros(len(src))
         busiest = (0.0, 0)
@@ -176,8 +177,8 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
 
 
 def _links(span: Span, placed: PlacedGroup, tier: TierNumbers) -> LinkModel:
-    last = span is placed.spans[-1]
-    return links_on(span.seat, placed.ranks, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last)
+    places, last = places_of(placed.domains, placed.ranks), span is placed.spans[-1]
+    return links_on(span.seat, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last)
 
 
 def _chunks(schedule: OwnSchedule) -> int:

@@ -101,6 +101,8 @@ def _factors(costed: CostModel, share: float, placed: PlacedGroup) -> Iterator[A
 
 def _charged_again(run: _PhaseRun, share: float, readings: Readings) -> list[float]:
     """Where all ranks do alike and so wait for the slow one: as if every port had its share. Uplinks keep theirs."""
+    if run.reach.wired is not None:
+        raise UnknownCost("its messages are put on links one by one, all of one speed")
     levels, peers = (
         tuple(level._replace(eta_beta=level.eta_beta * share) for level in several)
         for several in (run.reach.levels, run.reach.peer_levels)

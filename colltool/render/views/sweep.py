@@ -106,7 +106,7 @@ def _answer(result: Sweep) -> str:
     every = counted(len(result.cells), "cell")
     if wins:
         all_of_them = len(wins) == 1 and wins[0][1] == len(result.cells) > 1
-        leads = "is NCCL's pick in" if result.library == "nccl" else "is the fastest in"
+        leads = "is NCCL's pick in" if any(cell.picked for cell in result.cells) else "is the fastest in"
         told = f"{wins[0][0]} {leads} {f'all {every}' if all_of_them else f'{wins[0][1]} of {every}'}"
         told += "".join(f", {name} in {count}" for name, count in wins[1:3])
         told += f", {len(wins) - 3} more in the others" if len(wins) > 3 else ""
