@@ -22,7 +22,7 @@ from colltool.base.primitives import SHORT, Primitive
 from colltool.base.result import followed
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
-from colltool.estimate.groups import place
+from colltool.estimate.groups import by_links, place
 from colltool.estimate.placement import GroupSpec, whole_groups
 from colltool.fabric.model import Fabric
 from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
@@ -251,9 +251,10 @@ def _collective(page: Page, primitive: Primitive) -> ReportSection:
                 page.line("crossover", short, **typed)),
         ReportEntry(f"Where the time goes, {where}", colltool.breakdown(fabric, primitive, **one),
                 page.line("breakdown", short, **typed, size=size)),
-        ReportEntry(f"Whether the choice is safe, {where}", colltool.sensitivity(fabric, primitive, **one),
-                page.line("sensitivity", short, **typed, size=size)),
     ]  # fmt: skip
+    if not by_links(place(fabric, GroupSpec(page.most, shape=page.shape))):
+        line = page.line("sensitivity", short, **typed, size=size)
+        entries.append(ReportEntry(f"Whether the choice is safe, {where}", colltool.sensitivity(fabric, primitive, **one), line))
     if len(page.columns) > 1:
         counts = few(counts_of([one.fabric for one in page.columns], page.most), PANELS)
         sizes = [format_size(one) for one in sorted({page.size, *map(v.size_of, COMPARED)})]

@@ -157,10 +157,15 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
     return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)
 
 
+def by_links(placed: PlacedGroup) -> bool:
+    """Whether a group's messages are put on links one by one, for one value of each number at a time."""
+    return bool(placed.domains) or any(span.seat.wires for span in placed.spans)
+
+
 def check_by_class(fabric: Fabric, group: AnyGroup = None) -> None:
-    """Refuse a group whose messages are put on links one by one, where many values of a number are priced at once."""
+    """Refuse a group by links, where many values of a number are priced at once."""
     placed = place(fabric, group)
-    if placed.domains or any(span.seat.wires for span in placed.spans):
+    if by_links(placed):
         why = "its domains differ in size" if placed.domains else "a tier is routed link by link"
         fix = f"a sweep prices value by value: {given('vary', [f'{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s'])}"
         raise ColltoolError(f"{fabric.name} has no spread of prices: {why}", argument="fabric", fix=fix)

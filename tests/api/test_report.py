@@ -59,6 +59,12 @@ def spoken_alike(document: Any) -> Any:
     return document
 
 
+@pytest.mark.parametrize("fabric", ["dgx-1v", "nvl72-uneven"])
+def test_fabrics_followed_link_by_link_have_a_page_without_a_spread(fabric: str) -> None:
+    (section,) = [one for one in colltool.report(fabric, primitives="ar").sections if one.key == "ar"]
+    assert [entry.title.split(",")[0] for entry in section.exhibits][-1] == "Where the time goes"
+
+
 def test_every_command_gives_what_the_page_shows(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for one in exhibits(report):
