@@ -75,6 +75,10 @@ def _listed(step: Step) -> bool:
 _DOUBLING = ("recursive-doubling", "recursive-halving", "rabenseifner", "bruck", "pat")
 
 EXEMPT = (
+    Exempt(
+        "of domains that differ the last may hold a few ranks: each more is a rail more, by which all rings go",
+        lambda step: bool(place(step.where, step.few).domains),
+    ),
     Exempt("a rank of a larger full mesh has more links", lambda step: step.grows(FullMeshTier)),
     Exempt(
         "a longer slice of a lattice closes an axis to a ring or gets another axis: more links a rank",

@@ -180,7 +180,7 @@ def plan(
       colltool plan llama3-70b -f dgx-h100 -n 256 --vary alpha=2x --vary eta.beta=20%
       colltool plan my-job.yaml -f my-cluster.yaml -n 128 --set nvlink.size=64 --job-set layout.tp=4
       colltool plan config.json -f dgx-h100 -n 256
-      colltool plan workload.*.et -f dgx-h100
+      colltool plan step -f dgx-b200
       colltool plan llama3-70b -f dgx-h100 -n 256 --target step=5%
       colltool plan llama3-70b -f dgx-h100 -n 256 --mtbf 50000h --storage 200GB/s
       colltool plan llama3-70b -f dgx-h100 -n 256 --compute my-gemms.csv

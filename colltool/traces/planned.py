@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from colltool.base.errors import ColltoolError, clipped, printable
+from colltool.base.errors import ColltoolError, given, printable
 from colltool.base.files import AnyPath
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
@@ -118,7 +118,7 @@ def _graph(trace: RankTrace) -> ChakraTrace:
     if trace.graph is not None:
         return trace.graph
     file = printable(trace.file)
-    fix = f"colltool trace {clipped(file)} -f FABRIC --calls calls.yaml, then plan calls.yaml"
+    fix = f"colltool trace writes its calls as a job, with {given('calls', 'calls.yaml')}, and plan prices that"
     raise ColltoolError("is no Chakra trace: it does not say what waits for what", where=file, fix=fix)
 
 

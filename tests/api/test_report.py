@@ -59,7 +59,7 @@ def spoken_alike(document: Any) -> Any:
     return document
 
 
-@pytest.mark.parametrize("fabric", ["dgx-1v", "nvl72-uneven"])
+@pytest.mark.parametrize("fabric", ["dgx-1v", "uneven-racks"])
 def test_fabrics_followed_link_by_link_have_a_page_without_a_spread(fabric: str) -> None:
     (section,) = [one for one in colltool.report(fabric, primitives="ar").sections if one.key == "ar"]
     assert [entry.title.split(",")[0] for entry in section.exhibits][-1] == "Where the time goes"

@@ -93,11 +93,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 
 NAMES = (
-    "report", "assumptions", "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder", "diff",
-    "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "diagnosis", "fabric", "fabrics",
-    "drawn", "sized", "sized without levels", "checked", "job", "jobs", "jobs checked", "plan", "sweep", "comparison",
-    "sensitivity", "plans", "contest", "plan spread", "plan of traces", "search", "kernels", "kernel sizes", "kernel crossover",
-    "libraries", "library", "libraries checked", "served", "served apart", "served within", "resharded", "libraries apart",
+    "report", "assumptions", "price", "price of an array", "price list", "winners", "breakdown", "crossover", "ladder",
+    "diff", "explanation", "verification", "contention", "eta", "calibration", "validation", "trace", "plan of traces",
+    "diagnosis", "fabric", "fabrics", "drawn", "sized", "sized without levels", "checked", "job", "jobs", "jobs checked",
+    "plan", "sweep", "comparison", "sensitivity", "plans", "contest", "plan spread", "search", "kernels", "kernel sizes",
+    "kernel crossover", "libraries", "library", "libraries checked", "served", "served apart", "served within", "resharded",
+    "libraries apart",
 )  # fmt: skip
 every_result = swept("name", NAMES)
 

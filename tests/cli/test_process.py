@@ -436,6 +436,10 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
     from msccl_texts import all_reduce_ring
     from small import HF_LLAMA
 
+    from tests.traces.test_chakra_traces import STEP
+    from tests.traces.test_chakra_traces import write as chakra_file
+
+    Path("step").mkdir()
     Path("config.json").write_text(json.dumps(HF_LLAMA))
     Path("mine.toml").write_text(run("library", "init").out)
     Path("my.xml").write_text(all_reduce_ring(8))
@@ -443,6 +447,7 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
     Path("my-job.yaml").write_text(job.replace("device: h100\n", ""))  # computes on what the cluster has
     Path("my-ladder.yaml").write_text((shipped_folder() / "ladders" / "n512.yaml").read_text())
     Path("ladder.json").write_text(Path("old.json").read_text())
+    chakra_file(Path("step") / "step.0.et", *STEP)
     for line in example_lines(run(*command, "--help").out):
         done = run(*shlex.split(line)[1:])
         assert done.err == ""

@@ -143,7 +143,7 @@ def test_overrides_as_a_mapping() -> None:
         "overrides['nvlink.alpha']: expected a time from 0.1 ns to 1 s, such as 0.5us, got 5\n"
         "  is the unit missing? write 5us or 5ns",
         "overrides['ib.siz']: unknown key 'siz'\n  did you mean 'size'? known: name, bandwidth, eta, ports, max_size, "
-        "cable, energy, post, protocols, algorithms, size, topology, alpha, trunk, levels, planes, "
+        "cable, energy, post, protocols, algorithms, size, domains, topology, alpha, trunk, levels, planes, "
         "rails, in_network, sizing, notes, "
         "source",
         "overrides['ib.size']: expected KEY=VALUE\n  write --set nvlink.alpha=1us",
@@ -261,7 +261,7 @@ FLOODS = {
 def test_a_flood_of_errors_is_refused_at_once(flood: str) -> None:
     start = time.process_time()
     found = refusal(lambda: read_layout(FLOODS[flood], "any.yaml", TORUS))
-    assert time.process_time() - start < 1.5  # 0.1 to 0.3 s here; the limit is for slower machines
+    assert time.process_time() - start < 10  # 0.1 to 0.3 s alone; without a bound it is minutes
     assert len(found) == (1 if flood == "values" else MOST + 1)
 
 

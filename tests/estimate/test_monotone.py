@@ -43,7 +43,8 @@ def test_every_exception_is_needed() -> None:
     shipped = (("mi300x", "all", Primitive.ALL_TO_ALL), ("trn2-ultraserver", "all", Primitive.ALL_REDUCE),
                ("star512", "mpi", Primitive.ALL_REDUCE), ("dgx-h100", "nccl", Primitive.ALL_REDUCE),
                ("mi300x-cluster", "rccl", Primitive.ALL_REDUCE), ("mi300x-cluster", "rccl", Primitive.BROADCAST),
-               ("mpi-cluster", "mpi", Primitive.ALL_TO_ALL), ("dgx-1v", "all", Primitive.ALL_REDUCE))  # fmt: skip
+               ("mpi-cluster", "mpi", Primitive.ALL_TO_ALL), ("dgx-1v", "all", Primitive.ALL_REDUCE),
+               ("uneven-racks", "nccl", Primitive.ALL_GATHER))  # fmt: skip
     steps = [fewer_faster(colltool.load_fabric(name).under(library), primitive) for name, library, primitive in shipped]
     found = ((52, Primitive.ALL_TO_ALL), (175, Primitive.ALL_REDUCE), (581, Primitive.ALL_REDUCE))
     steps += [fewer_faster(ordered(gated.made(seed)), primitive, gated.READINGS[seed % len(gated.READINGS)])

@@ -71,8 +71,8 @@ def some_ranks(where: Fabric) -> list[int]:
 
 
 def check(where: Fabric, primitive: Primitive, n: int, size: float, model: dict[str, Any]) -> None:
-    if model.get("placement") == "scattered" and routed(where):
-        model = model | {"placement": "packed"}  # refused where messages are routed
+    if model.get("placement") == "scattered" and (routed(where) or where.domains):
+        model = model | {"placement": "packed"}  # refused where messages are put on links one by one
     result = colltool.price(where, primitive, size=size, ranks=n, **model)
     assert result.results
     assert (result.ranks, result.bytes, result.primitive) == (n, size, primitive)

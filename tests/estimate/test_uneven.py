@@ -195,7 +195,7 @@ def test_against_the_best_that_any_schedule_could_do(domains: tuple[int, ...], m
         assert float(rows[0].lower_bound_s) == pytest.approx(best)
 
 
-UNEVEN = "nvl72-uneven"
+UNEVEN = "uneven-racks"
 LOG = Path(__file__).parent.parent / "measurements" / "logs" / "plain.csv"
 REFUSED: dict[str, Callable[[Fabric], object]] = {
     "plan": lambda where: colltool.plan("llama3-8b", where),
@@ -215,7 +215,7 @@ REFUSED: dict[str, Callable[[Fabric], object]] = {
 def test_what_counts_by_domains_of_one_size_says_what_to_type(asked: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         REFUSED[asked](colltool.load_fabric(UNEVEN))
-    assert caught.value.what.startswith("the domains of nvl72-uneven have 64 + 72 ranks")
+    assert caught.value.what.startswith("the domains of uneven-racks have 64 + 72 ranks")
     assert "ib.domains=[64,64]" in caught.value.fix
     even = colltool.load_fabric(UNEVEN, ["ib.domains=[64,64]"])
     assert (even.ranks, even.domains) == (128, ())
