@@ -144,8 +144,9 @@ SHRUNK: dict[str, tuple[str, ...]] = {
     "frontier": ("slingshot.hosts=2", "slingshot.switches=3", "slingshot.groups=4"),
     "juwels-booster": ("hdr.hosts=2", "hdr.switches=2", "hdr.spines=2", "hdr.groups=3"),
     "ub-mesh": ("ub.shape=[2, 3, 2, 1]",),
+    "uneven-racks": ("ib.domains=[6, 8]", "nvlink.size=8"),
 }
-"""Overrides that leave the kind of a shipped fabric whose messages are routed link by link, for what asks thousands of prices."""
+"""Overrides that leave the kind of a shipped fabric whose messages are put on links one by one, for what asks thousands of prices."""
 
 
 def routed(where: Fabric) -> bool:
