@@ -146,7 +146,7 @@ SHRUNK: dict[str, tuple[str, ...]] = {
     "ub-mesh": ("ub.shape=[2, 3, 2, 1]",),
     "uneven-racks": ("ib.domains=[6, 8]", "nvlink.size=8"),
 }
-"""Overrides that leave the kind of a shipped fabric whose messages are put on links one by one, for what asks thousands of prices."""
+"""Overrides that leave the kind of a shipped fabric whose messages are put on links one by one, for thousands of prices."""
 
 
 def routed(where: Fabric) -> bool:
