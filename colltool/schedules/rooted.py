@@ -1,5 +1,6 @@
 """Collectives by trees, chains and switches, and a single send. Rank 0 is the root."""
 
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -46,7 +47,8 @@ def depths(parents: Indices) -> Indices:
     return depth
 
 
-def _moved(parents: Indices, places: Indices) -> Indices:
+def moved(parents: Indices, places: Indices) -> Indices:
+    """The same tree over other ranks: ``places[r]`` stands where r stood."""
     out = np.full_like(parents, -1)
     out[places] = np.where(parents >= 0, places[parents], -1)
     return out
@@ -55,7 +57,7 @@ def _moved(parents: Indices, places: Indices) -> Indices:
 def two_trees(n: int) -> tuple[Indices, Indices]:
     """The parents in NCCL's two trees, each with its own root: the second is the first mirrored (n even) or shifted (n odd)."""
     rank, first = np.arange(n, dtype=np.int64), in_order_parents(n)
-    return first, _moved(first, n - 1 - rank if n % 2 == 0 else (rank + 1) % n)
+    return first, moved(first, n - 1 - rank if n % 2 == 0 else (rank + 1) % n)
 
 
 def two_trees_under_one_root(n: int) -> tuple[Indices, Indices]:
@@ -63,19 +65,20 @@ def two_trees_under_one_root(n: int) -> tuple[Indices, Indices]:
     rank, first = np.arange(n, dtype=np.int64), in_order_parents(n)
     places = n - rank if n % 2 else rank % (n - 1) + 1
     places[0] = 0
-    return first, _moved(first, places)
+    return first, moved(first, places)
 
 
-def _edges(trees: tuple[Indices, Indices]) -> Edges:
+def edges_of(trees: Sequence[Indices]) -> Edges:
+    """The edges of trees, each a stream of its own, from the parent of every rank; -1 for a root."""
     child = [np.flatnonzero(parents >= 0) for parents in trees]
     ends = [(some, parents[some], depths(parents)[some]) for some, parents in zip(child, trees, strict=True)]
     child_, parent, depth = (np.concatenate(parts) for parts in zip(*ends, strict=True))
-    return Edges(child_, parent, np.repeat([0, 1], [len(some) for some in child]), depth)
+    return Edges(child_, parent, np.repeat(np.arange(len(trees)), [len(some) for some in child]), depth)
 
 
 @schedule("pipelined-tree", BC, REDUCE)
 def _pipelined_tree(primitive: Primitive, group: Group, segments: int) -> Program:
-    return pipelined(primitive, group.ranks, segments, _edges(two_trees_under_one_root(group.ranks)))
+    return pipelined(primitive, group.ranks, segments, edges_of(two_trees_under_one_root(group.ranks)))
 
 
 @schedule("double-binary-tree", AR)
@@ -85,7 +88,7 @@ def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Pr
     With D the deepest, segment s leaves depth d upwards in step D-d+s. It is complete at the root after step D-1+s, and reaches
     depth d again in step D+d-1+s.
     """
-    edges = _edges(two_trees(group.ranks))
+    edges = edges_of(two_trees(group.ranks))
     deepest = int(edges.depth.max())
 
     def up_and_down() -> Batches:
