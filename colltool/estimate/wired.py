@@ -112,7 +112,8 @@ def places_of(domains: Sequence[int], nodes: int) -> int:
     return nodes + sum(max(domains) - own for own in domains) if domains else nodes
 
 
-def place_of_each(domains: Sequence[int], nodes: int) -> Indices:
+@lru_cache(maxsize=16)  # every step of a schedule asks again
+def place_of_each(domains: tuple[int, ...], nodes: int) -> Indices:
     """Where each node sits among these places, domain after domain, shape (nodes,); nodes beyond the ranks stand last."""
     import numpy as np
 
@@ -121,7 +122,7 @@ def place_of_each(domains: Sequence[int], nodes: int) -> Indices:
     return np.concatenate([np.arange(ranks) + shift, len(domains) * most + np.arange(nodes - ranks)])
 
 
-def seated(batch: tuple[Step, ...], domains: Sequence[int], nodes: int) -> tuple[Step, ...]:
+def seated(batch: tuple[Step, ...], domains: tuple[int, ...], nodes: int) -> tuple[Step, ...]:
     """The same messages between places; unchanged without domains."""
     if not domains:
         return batch
@@ -177,12 +178,8 @@ class WiredTiers:
             made.append(links_on(seat, places, eta_alpha=one.eta_alpha, eta_beta=one.eta_beta, last=last))
         return Network(*made)
 
-    @cached_property
-    def _place(self) -> Indices | None:
-        return place_of_each(self.uneven, self.ranks) if self.uneven else None
-
     def _placed(self, ranks: Indices) -> Indices:
-        return ranks if self._place is None else self._place[ranks]
+        return place_of_each(self.uneven, self.ranks)[ranks] if self.uneven else ranks
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
         """Seconds of each port, link and uplink, for sizes in bytes."""
