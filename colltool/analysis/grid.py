@@ -28,7 +28,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
+from colltool.fabric.topology import routed
 from colltool.fabric.variants import Place, differences, with_values
 from colltool.nccl.nccl_choice import SIMPLE, WITH_A_MODEL, Picked, picked_at
 from colltool.nccl.rules import name_on
@@ -209,7 +209,7 @@ def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fa
         if numbers == {}:
             what = f"{axis.key} changes nothing that is priced"
             raise ColltoolError(what, argument="vary", fix="a value of a tier, such as ib.bandwidth=50GB/s,100GB/s")
-        if numbers is None or _by_links(several[0]):
+        if numbers is None or several[0].domains or routed(several[0].tiers):  # by links: for one value at a time
             loops.append((index, axis))
             loaded = several
         else:
@@ -218,11 +218,6 @@ def _fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[tuple[Fa
         overrides = [f"{axis.key}={axis.values[at]}" for (_, axis), at in zip(loops, chosen, strict=True)]
         fabric = loaded[chosen[0]] if len(loops) == 1 else loaded_with(overrides)
         yield fabric, {index: at for (index, _), at in zip(loops, chosen, strict=True)}, varied
-
-
-def _by_links(fabric: Fabric) -> bool:
-    """Whether messages are put on links one by one, which takes one value of a number at a time."""
-    return bool(fabric.domains) or any(capabilities_of(tier).joined_by == "routes" for tier in fabric.tiers)
 
 
 def _block(

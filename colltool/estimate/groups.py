@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import gcd
@@ -17,9 +17,8 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers, first_domains
 from colltool.estimate.wired import TierSeat
-from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.topology import capabilities_of
+from colltool.fabric.topology import capabilities_of, routed
 
 Kept = TypeVar("Kept")
 Seen = tuple[Group, PathClasses]
@@ -159,7 +158,7 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
 
 def by_links(placed: PlacedGroup) -> bool:
     """Whether a group's messages are put on links one by one, for one value of each number at a time."""
-    return bool(placed.domains) or any(span.seat.wires for span in placed.spans)
+    return bool(placed.domains) or routed(span.tier for span in placed.spans)
 
 
 def check_by_class(fabric: Fabric, group: AnyGroup = None) -> None:
@@ -206,11 +205,11 @@ def flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
 def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
-    outer, kinds = placed.spans[-1], [capabilities_of(span.tier) for span in placed.spans]
+    outer = placed.spans[-1]
     axes = capabilities_of(outer.tier).part(outer.endpoints, outer.occupancy.stride) or ()
     group = Group(
         ranks=placed.ranks,
-        topology="uneven_tiers" if placed.domains else _over(kinds),
+        topology=_over(placed),
         hops=max(1, diameter_of(axes)),
         tree_beta=readings.tree_beta,
         posts_cost=all(span.tier.post is not None for span in placed.spans),
@@ -221,10 +220,13 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
     return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings, placed.domains)
 
 
-def _over(kinds: Sequence[TierCapabilities[Tier]]) -> Topology:
-    if any(kind.joined_by == "routes" for kind in kinds):
+def _over(placed: PlacedGroup) -> Topology:
+    tiers = [span.tier for span in placed.spans]
+    if placed.domains:
+        return "uneven_tiers"
+    if routed(tiers):
         return "routed_tiers"
-    return "lattice_tiers" if any(kind.axes for kind in kinds) else "tiers"
+    return "lattice_tiers" if any(capabilities_of(tier).axes for tier in tiers) else "tiers"
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:

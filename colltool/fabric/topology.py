@@ -7,7 +7,7 @@ Explainer Series part 02 §1, §3.6, §4.2 and appendix B (lattices), part 03 §
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil, prod
 from typing import Any, assert_never
 
@@ -208,3 +208,8 @@ def capabilities_of(tier: Tier) -> TierCapabilities[Tier]:
             return HyperXTopology(tier)
         case _:
             assert_never(tier)
+
+
+def routed(tiers: Iterable[Tier]) -> bool:
+    """Whether a tier is routed link by link: there messages are put on links one by one."""
+    return any(capabilities_of(tier).joined_by == "routes" for tier in tiers)
