@@ -235,7 +235,7 @@ def _only(job: list[str]) -> str:
     return job[0]
 
 
-def _refuse_beside_traces(job: list[str], files: list[Any], of_job: dict[str, Any]) -> None:
+def _refuse_beside_traces(job: list[str], files: list[str], of_job: dict[str, Any]) -> None:
     """A trace is of one layout, batch and model, none of which it names: options about those have no answer."""
     if stray := [one for one in job if one not in files and not os.path.isdir(one)]:
         raise ColltoolError("is no .et file, others are", where=clipped(stray[0]), fix="give traces or one job")

@@ -292,6 +292,10 @@ class Replayed(NamedTuple):
     priced: int  # collectives and messages
     kept: tuple[tuple[str, int], ...]  # those that keep their duration, by reason
 
+    @property
+    def unpriced(self) -> int:
+        return sum(calls for _, calls in self.kept)
+
 
 class PricedNode(NamedTuple):
     """A call of a graph: seconds, or None and the ``reason`` why it keeps its duration; ``call``: None if it cannot be told."""

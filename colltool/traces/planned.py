@@ -18,7 +18,7 @@ from colltool.traces.activity import BusyIntervals
 from colltool.traces.calls import RankTrace, read_traces, world_of
 from colltool.traces.chakra import ChakraTrace, PricedNode, Replayed, Timed, priced_nodes, replay, span_s
 from colltool.traces.metadata import CallMetadata
-from colltool.traces.rank_map import CallPrices, load_map
+from colltool.traces.rank_map import CallPrices, ExpectedTime, load_map
 from colltool.training.parallel_config import Axes
 
 
@@ -95,12 +95,13 @@ def plan_traces(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | N
     traces = read_traces(files)
     world = world_of(traces)
     prices = CallPrices(fabric, readings or Readings(), load_map(None, fabric).of(fabric, world))
-    ranks = []
+    ranks: list[Replayed] = []
+    longest_s = -1.0
     for one in map(_graph, traces):
         made, walk = replay(one, priced := priced_nodes(one, prices.seconds))
         ranks.append(made)
-        if made is max(ranks, key=lambda rank: rank.priced_s):  # of the others nothing else is kept
-            graph, nodes, slowest, walked = one, priced, made, walk
+        if made.priced_s > longest_s:  # of the others nothing else is kept
+            longest_s, graph, nodes, slowest, walked = made.priced_s, one, priced, made, walk
     return TracePlan(
         fabric=fabric.name,
         overrides=fabric.overrides,
@@ -126,17 +127,17 @@ def _collectives(walked: Sequence[Timed], nodes: dict[int, PricedNode], prices: 
     """Calls with a price, by kind, what is exposed most first."""
     computing = [one for one in walked if one.stream == "compute" and one.end_us > one.start_us]
     busy = BusyIntervals(array("d", (one.start_us for one in computing)), array("d", (one.end_us for one in computing)))
-    alike: dict[object, list[tuple[CallMetadata, Timed]]] = defaultdict(list)
+    alike: dict[object, list[tuple[CallMetadata, ExpectedTime, Timed]]] = defaultdict(list)
     for one in walked:
         priced = nodes.get(one.node.id)
         if priced is None or priced.call is None or priced.seconds is None:
             continue
         expected = prices.of(priced.call)
-        alike[priced.call.primitive, priced.call.bytes, expected.axes, expected.tiers].append((priced.call, one))
+        alike[priced.call.primitive, priced.call.bytes, expected.axes, expected.tiers].append((priced.call, expected, one))
     rows = []
     for several in alike.values():
-        call, expected = several[0][0], prices.of(several[0][0])
-        hidden_s = busy.within((one.start_us, one.end_us) for _, one in several) * 1e-6
+        call, expected, _ = several[0]
+        hidden_s = busy.within((one.start_us, one.end_us) for _, _, one in several) * 1e-6
         each_s = expected.seconds or 0.0
         total_s = each_s * len(several)
         row = PlannedTraceCall(

@@ -42,8 +42,7 @@ def _answer(result: TracePlan) -> str:
     recorded = f", {format_time(slowest.recorded_s)} as recorded" if slowest.recorded_s else ""
     exposed = f"{percent(result.network_share)} of it is exposed communication"
     mostly = f", most of it on {result.tiers[0].tier}" if len(result.tiers) > 1 and result.exposed_s else ""
-    left = sum(calls for _, calls in slowest.kept)
-    kept = f" {counted(left, 'call')} without a price, left as recorded." if left else ""
+    kept = f" {counted(slowest.unpriced, 'call')} without a price, left as recorded." if slowest.unpriced else ""
     free = f"{format_time(result.control_step_s)} with a free network"
     return f"{_title(result)}: a step of {format_time(result.step_s)}{recorded}; {free}. {exposed}{mostly}.{kept}"
 

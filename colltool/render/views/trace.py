@@ -175,8 +175,7 @@ def _replayed(result: TraceComparison) -> str:
     if not result.replayed:
         return ""
     slowest = max(result.replayed, key=lambda one: one.priced_s)
-    left = sum(calls for _, calls in slowest.kept)
-    kept = f"; {counted(left, 'node')} without a price" if left else ""
+    kept = f"; {counted(slowest.unpriced, 'node')} without a price" if slowest.unpriced else ""
     which = graph_name(slowest)
     takes = f"takes {format_time(slowest.priced_s)}, {format_time(slowest.recorded_s)} as recorded"
     return f"With these prices the graph of {which} {takes}{kept}."
