@@ -92,9 +92,10 @@ class TracePlan(Result):
 
 def plan_traces(fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None) -> TracePlan:
     """ColltoolError for a file that is no Chakra trace, and as :func:`colltool.traces.trace.trace`."""
+    rank_map = load_map(None, fabric)
     traces = read_traces(files)
     world = world_of(traces)
-    prices = CallPrices(fabric, readings or Readings(), load_map(None, fabric).of(fabric, world))
+    prices = CallPrices(fabric, readings or Readings(), rank_map.of(fabric, world))
     ranks: list[Replayed] = []
     longest_s = -1.0
     for one in map(_graph, traces):

@@ -22,6 +22,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.fabric.load import exists
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import check_even
 from colltool.traces.metadata import CallMetadata
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.parallel_config import Axes, RankGroup
@@ -82,6 +83,7 @@ class _MapEntry(NamedTuple):
 
 
 def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
+    check_even(fabric)  # a group of ranks lies by strides, and so by domains of one size
     if placed is None or placed == BLOCK:
         return RankMap("" if placed is None else BLOCK)
     if placed == CYCLIC:

@@ -17,7 +17,6 @@ from colltool.diagnosis.thresholds import EXPECT, FASTER, FEW, SLACK, threshold_
 from colltool.estimate.assumptions import Readings
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.uneven import check_even
 from colltool.traces.calls import MergedCall, RankTrace, judged, left_out, merged_calls, missing, read_traces, world_of
 from colltool.traces.chakra import priced_nodes, replay
 from colltool.traces.rank_map import AnyMap, CallPrices, load_map
@@ -28,7 +27,6 @@ from colltool.traces.waits import waits_of
 def trace(
     fabric: Fabric, files: Sequence[AnyPath], readings: Readings | None = None, placed: AnyMap | None = None
 ) -> TraceComparison:
-    check_even(fabric)
     rank_map = load_map(placed, fabric)
     traces = read_traces(files)
     reading = readings or Readings()

@@ -206,6 +206,7 @@ REFUSED: dict[str, Callable[[Fabric], object]] = {
     "calibrate": lambda _: colltool.calibrate(UNEVEN, LOG),
     "doctor": lambda where: colltool.doctor(LOG, where),
     "trace": lambda where: colltool.trace(where, "none.json"),
+    "plan of a trace": lambda where: colltool.plan_traces(["none.et"], where),
     "infragraph": infragraph,
     "astra-sim": astra_sim,
 }
