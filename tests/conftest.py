@@ -14,6 +14,7 @@ from hypothesis.internal.conjecture import providers
 # With --import-mode=importlib a test cannot import its neighbours; tests/small.py is one.
 sys.path.append(str(Path(__file__).parent))
 
+import effort
 from remembered import remembered  # noqa: F401 - a fixture
 
 import colltool.api.arguments  # noqa: F401 - errors speak of options as its table has them
@@ -50,12 +51,20 @@ def datasheet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "find_fabric", find)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    effort.thorough = config.getoption("--thorough")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--thorough", action="store_true", help="every case of every sweep; about four times as long")
     parser.addoption("--update-readme", action="store_true", help="write what the commands of README and guides print; no tests")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ``--update-readme`` only what writes runs."""
+    """With ``--update-readme`` only what writes runs; of cases that are alike some, and nothing thorough unless asked."""
+    left = set(map(id, effort.taken(items)))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in left])
+    items[:] = [item for item in items if id(item) in left]
     if config.getoption("--update-readme"):
         writers = ("test_a_document_shows_what_its_commands_print", "test_the_picture_is_what_the_command_draws")
         writing = [item for item in items if any(name in item.nodeid for name in writers)]

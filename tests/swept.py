@@ -11,12 +11,20 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from effort import some
 
-def swept(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The test over all ``cases``: a value of one name each, or a tuple of values, one for each of ``names``."""
+
+def swept(
+    names: str | tuple[str, ...], cases: Iterable[Any], most: int | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The test over all ``cases``: a value of one name each, or a tuple of values, one for each of ``names``.
+
+    ``most``: as many of them as stand for all, unless the run is thorough.
+    """
 
     known = (names,) if isinstance(names, str) else names
     listed = [dict(zip(known, (case,) if isinstance(names, str) else case, strict=True)) for case in cases]
+    listed = listed if most is None else some(listed, most)
     assert listed, f"no case of {', '.join(known)}"
 
     def over(check: Callable[..., None]) -> Callable[..., None]:

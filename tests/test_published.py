@@ -21,6 +21,9 @@ from swept import swept
 
 LARGE = 128 * 2**20
 PUBLISHED = [row for row in rows() if not row.source.source_id.startswith("aic-") and row.source.fabric in fit_fabrics.KNOWN]
+LONG = pytest.mark.thorough
+"""Fits of up to half a minute."""
+MADE = sorted(fit_fabrics.KNOWN)
 MADE_FROM = [row for row in PUBLISHED if row.role == "fit" and not row.algorithm and row.bytes >= LARGE]
 
 
@@ -39,11 +42,12 @@ def test_every_row_names_a_public_source_and_stands_once() -> None:
     assert all(row.role in ("fit", "check") and row.time_s > 0 and row.bytes > 0 and row.ranks >= 2 for row in rows())
 
 
-@pytest.mark.parametrize("name", sorted(fit_fabrics.KNOWN))
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in ("hgx-h200", "nvl72") else LONG) for one in MADE])
 def test_a_fabric_made_again_is_the_one_that_ships(name: str) -> None:
     assert (fit_fabrics.FOLDER / f"{name}.yaml").read_text(encoding="utf-8") == fit_fabrics.text_of(name)
 
 
+@pytest.mark.thorough
 def test_hosts_with_mpi_made_again_are_those_that_ship() -> None:
     """Of its collectives the one that shows what posting takes."""
     data, several = fit_fabrics.shipped("mpi-cluster"), [row for row in rows() if row.source.source_id == fit_mpi.SOURCE]
@@ -52,7 +56,7 @@ def test_hosts_with_mpi_made_again_are_those_that_ship() -> None:
     assert all(line in tier["protocols"] for one, tier in zip(made, data["tiers"], strict=True) for line in one["protocols"])
 
 
-@swept("row", MADE_FROM)
+@swept("row", MADE_FROM, most=100)
 def test_a_fabric_gives_back_the_figures_it_was_made_from(row: fit_across.Row) -> None:
     """Large messages; machines of one kind that differ by a third (two clouds' A100) meet in the middle.
 

@@ -32,6 +32,7 @@ def test_the_guide_shows_the_table() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_the_table_is_what_the_benchmark_finds_without_a_source() -> None:
     """The only all-gather over two nodes of H200, made and priced again without its source."""
     mine = [row for row in rows() if row.source.source_id == "skypilot-a3ultra" and row.bytes <= 64 * 2**10]

@@ -122,12 +122,14 @@ def test_what_is_only_in_python_has_no_commands() -> None:
     assert "To see it again" not in report.to_html()
 
 
+@pytest.mark.thorough
 def test_fabrics_of_other_sizes_meet_at_what_fills_both() -> None:
     report = colltool.report("nvl72", against="dgx-h100", primitives="ar")
     assert report.ranks == 64  # of 256: nvl72 has domains of 72
     assert colltool.report("dgx-h100", against="nvl72", primitives="ar").ranks == 64
 
 
+@pytest.mark.thorough
 def test_a_page_of_as_many_fabrics_as_it_holds_is_small() -> None:
     """Under 2 MB with all seven primitives: one of them and the job; each further one adds 200 kB."""
     six = "ib.bandwidth=25GB/s,40GB/s,50GB/s,80GB/s,100GB/s,200GB/s"

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from effort import some
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
@@ -165,10 +166,11 @@ def check(seed: int, folder: Path) -> str:
     return " ".join(kinds)
 
 
+@pytest.mark.alike(1)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("first", range(0, 240, 80))
 def test_a_spoiled_log_is_a_result_or_an_error_of_ours(first: int, tmp_path: Path) -> None:
-    kinds = {kind for seed in range(first, first + 40) for kind in check(seed, tmp_path).split()}
+    kinds = {kind for seed in some(range(first, first + 40), 12) for kind in check(seed, tmp_path).split()}
     assert "Validation" in kinds  # not all are refused
     assert kinds & {"ColltoolError", "ManyErrors"}
 

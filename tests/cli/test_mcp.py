@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -419,7 +420,10 @@ def test_a_process_answers_on_its_streams_and_ends_with_them(yard: Path) -> None
 
 def test_an_interrupt_ends_a_server_that_waits() -> None:
     program = [sys.executable, "-m", "colltool", "mcp"]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as one:
+    # in the background of a shell, where the tests may run, children ignore interrupts
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=heeds) as one:
         assert one.stdin is not None
         assert one.stdout is not None
         one.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')

@@ -19,6 +19,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.alike(40)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", OWN)
 def test_it_answers_alike(name: str, command: str, run: Any) -> None:
@@ -28,6 +29,7 @@ def test_it_answers_alike(name: str, command: str, run: Any) -> None:
     assert (own.code, own.out) == (0, without.out), own.err
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     "args",
     [

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import effort
 import pytest
 
 import colltool
@@ -92,6 +93,7 @@ def test_the_installed_script_is_the_module() -> None:
 # --- streams that go away --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alike(3)
 @pytest.mark.parametrize(
     "args",
     [PRICE, (*PRICE, "--format", "json"), ("ladder",), ("fabric", "schema"), ("--help",), ("price", "--help"), ("--version",)],
@@ -123,6 +125,7 @@ def test_a_check_that_fails_still_fails_into_a_closed_pipe(folder: Path) -> None
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
+@pytest.mark.alike(3)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
     "args",
@@ -180,6 +183,7 @@ def broken(error: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -262,6 +266,7 @@ assert gc.isenabled()
 """
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(("args", "code"), [(("--version",), 0), (("price", "ar"), 2), (("diff", "old.json", "new.json"), 1)])
 def test_a_host_survives_the_command_line(args: tuple[str, ...], code: int, folder: Path) -> None:
     """A server, a notebook or a test that calls main() goes on, with its signals and its garbage collector as they were."""
@@ -323,6 +328,7 @@ def test_without_docstrings_explain_says_so() -> None:
 EXPLAIN = ("explain", "ring", "ar")
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("env", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
                                  {"PYTHONIOENCODING": "latin-1"}], ids=str)  # fmt: skip
 @pytest.mark.parametrize("form", ["table", "json"])
@@ -341,6 +347,7 @@ def test_errors_in_ascii(spawn: Any) -> None:
 NOT_UTF8 = os.fsdecode(b"\xff\x9b.yaml")
 
 
+@pytest.mark.alike(5)
 @pytest.mark.parametrize(
     "args",
     [
@@ -392,6 +399,7 @@ def test_a_written_file_is_utf8_everywhere(spawn: Any, folder: Path) -> None:
     assert "α" in Path("out").read_text(encoding="utf-8")
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}, {"COLUMNS": "20"}, {"TERM": "dumb"}], ids=str)
 def test_a_pipe_ignores_the_terminal(env: dict[str, str], spawn: Any) -> None:
     done = spawn(*PRICE, env=env)
@@ -448,7 +456,8 @@ def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> N
     Path("my-ladder.yaml").write_text((shipped_folder() / "ladders" / "n512.yaml").read_text())
     Path("ladder.json").write_text(Path("old.json").read_text())
     chakra_file(Path("step") / "step.0.et", *STEP)
-    for line in example_lines(run(*command, "--help").out):
+    lines = list(example_lines(run(*command, "--help").out))
+    for line in lines if effort.thorough else lines[:1]:
         done = run(*shlex.split(line)[1:])
         assert done.err == ""
         assert done.code == (1 if command == ("diff",) and "--rtol" not in line else done.code if command == ("diff",) else 0)

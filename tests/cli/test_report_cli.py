@@ -9,6 +9,7 @@ import machine_logs
 import pytest
 from cli.conftest import run
 from cli.test_process import example_lines
+from effort import some
 
 import colltool
 from colltool.fabric.load import shipped_folder
@@ -26,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_examples_run() -> None:
     """As documents of one primitive: what a page makes of more is held elsewhere."""
-    for line in example_lines(run("report", "--help").out):
+    for line in some(example_lines(run("report", "--help").out), 1):
         done = run(*(word.replace(".html", ".json") for word in shlex.split(line)[1:]), "-p", "ar")
         assert (done.code, done.err) == (0, ""), line
 
@@ -39,6 +40,7 @@ def test_a_page_is_written_and_nothing_printed() -> None:
     assert again.out == Path("page.html").read_text()
 
 
+@pytest.mark.thorough
 def test_logs_may_follow_their_option_or_stand_alone() -> None:
     """``--log *.log`` is many words to a shell."""
     Path("other.log").write_text(Path("all_reduce.log").read_text())
@@ -57,6 +59,7 @@ def test_another_fabric_is_one_to_compare_with() -> None:
     assert [one["fabric"] for one in told[0]["fabrics"]] == ["mi300x", "dgx-h100"]
 
 
+@pytest.mark.alike(8)
 @pytest.mark.parametrize(
     ("args", "says"),
     [

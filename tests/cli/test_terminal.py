@@ -99,6 +99,7 @@ def left_out(text: str) -> str:
     return " ".join(without_colour(text).partition(LEFT_OUT)[2].split())
 
 
+@pytest.mark.alike(10)
 @pytest.mark.parametrize("columns", [80, 160])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_tables_fit_and_nothing_is_cut(name: str, columns: int) -> None:
@@ -122,6 +123,7 @@ def unfolded(table: list[list[str]]) -> list[list[str]]:
     return [[" ".join(filter(None, cells)) for cells in zip(*table, strict=True)]]
 
 
+@pytest.mark.alike(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_all_columns_and_rows_fit_too(name: str) -> None:
     shown = without_colour(on_terminal(*COMMANDS[name], "--all"))
@@ -132,6 +134,7 @@ def test_all_columns_and_rows_fit_too(name: str) -> None:
     assert {word for table in whole for row in table for cell in row for word in cell.split()} <= words
 
 
+@pytest.mark.alike(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_wide_terminal_shows_every_column(name: str, run: Any) -> None:
     shown = without_colour(on_terminal(*COMMANDS[name], "--all", columns=500))
@@ -144,6 +147,7 @@ def test_some_column_is_left_out_at_80() -> None:
     assert "columns: " in left_out(on_terminal(*COMMANDS["price"]))
 
 
+@pytest.mark.alike(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_word_of_a_text_is_cut_at_80(name: str, run: Any) -> None:
     """Text is wrapped between words, so every word of the pipe's text stands whole on the terminal."""
@@ -208,6 +212,7 @@ def test_a_file_is_written_as_for_a_pipe(run: Any, tmp_path: Path) -> None:
     assert file.read_text() == run(*COMMANDS["price"]).out
 
 
+@pytest.mark.alike(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_in_a_pipe_80_columns_and_all_as_wide_as_the_content(name: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")

@@ -92,6 +92,7 @@ SAME: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.alike(12)
 @pytest.mark.parametrize("line", SAME)
 def test_each_reader_is_told_in_its_own_words(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

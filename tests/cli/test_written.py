@@ -117,6 +117,7 @@ READ_ONCE: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("name", READ_ONCE)
 def test_a_pipe_gives_a_fabric_once(name: str, folder: Path) -> None:
     with piped("fabric", PRICED) as pipe:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swept import swept
@@ -273,7 +274,7 @@ JUNK = [
 
 
 @every_kind
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_any_mutation_is_a_model_or_an_error_with_its_place(kind: str, data: st.DataObject) -> None:
     text, reader = READERS[kind]
@@ -341,7 +342,7 @@ PATHS = {
 
 
 @every_kind
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_any_value_of_pythons_is_taken_or_refused(kind: str, data: st.DataObject) -> None:
     text, reader = READERS[kind]

@@ -81,6 +81,7 @@ def test_the_number_of_a_cause_is_not_moved_by_one_disturbed_size(tmp_path: Path
     assert said.startswith("12 of the 18")
 
 
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("links", [3, 6, 9, 12])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_fewer_links_are_counted(links: int, seed: int, tmp_path: Path) -> None:

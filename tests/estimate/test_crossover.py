@@ -210,7 +210,7 @@ def sign_changes(at: Callable[[float], float]) -> list[float]:
     return found
 
 
-@swept("n", [4, 8, 64, 512])
+@swept("n", [4, 8, 64, 512], most=2)
 @swept(("primitive", "pair"), PAIRS)
 def test_optimal_segments_cross_where_whole_numbers_of_them_do(primitive: str, pair: list[str], n: int) -> None:
     """The smooth form is only a first guess: the sizes told are those at which real prices swap, all of them."""
@@ -297,7 +297,7 @@ FABRICS = {
 }
 
 
-@swept("model", [{}, {"ideal": True}, {"placement": "scattered"}, {"pipelining": 8}, {"phases": "pipelined"}])
+@swept("model", [{}, {"ideal": True}, {"placement": "scattered"}, {"pipelining": 8}, {"phases": "pipelined"}], most=2)
 @swept("primitive", ["ar", "ag", "a2a", "bc"])
 @swept("where", FABRICS.values())
 def test_the_winner_is_the_fastest_of_all_that_may_lead(where: Fabric | str, primitive: str, model: dict[str, object]) -> None:

@@ -348,7 +348,7 @@ def runs(where: Fabric, primitive: str, base: str, common: list[str], index: int
 MODELS = [{}, {"ideal": True}, {"placement": "scattered"}, {"phases": "pipelined"}, {"phases": "sequential"}]
 
 
-@swept("model", MODELS)
+@swept("model", MODELS, most=3)
 @swept("where", [TWO, CAPABLE, LATTICE])
 @swept("primitive", NAME)
 def test_the_best_composition_is_the_best_of_all(where: Fabric, primitive: str, model: dict[str, object]) -> None:

@@ -81,7 +81,7 @@ def test_a_rung_without_an_algorithm_takes_the_fastest_that_exists() -> None:
     assert [rung.gap_ideal for rung in ladder.rows][2] == 1.0
 
 
-@swept("model", [{}, {"phases": "pipelined"}, {"order": "outer-first"}, {"placement": "scattered"}])
+@swept("model", [{}, {"phases": "pipelined"}, {"order": "outer-first"}, {"placement": "scattered"}], most=2)
 @swept("primitive", ["ar", "rs", "bc", "a2a"])
 def test_one_schedule_serves_both_columns(primitive: str, model: dict[str, Any]) -> None:
     """The fastest in reality is priced ideally too, whatever is fastest without contention."""

@@ -60,7 +60,7 @@ def at(winners: tuple[Winner, ...], size: float) -> Winner:
     return found
 
 
-@swept("seed", range(120))
+@swept("seed", range(120), most=40)
 def test_the_map_of_winners_says_what_price_says(seed: int) -> None:
     draw = Random(seed)
     where, primitive, model = some_fabric(draw), PRIMITIVES[seed % len(PRIMITIVES)], draw.choice(READINGS)
@@ -72,7 +72,7 @@ def test_the_map_of_winners_says_what_price_says(seed: int) -> None:
             assert named.total_s == pytest.approx(best.total_s, rel=1e-9), (size, found, best.title)
 
 
-@swept("seed", range(60))
+@swept("seed", range(60), most=25)
 def test_nothing_that_may_lead_is_faster_than_the_best(seed: int) -> None:
     """Every composition of what somebody ships, tried one by one: what a hypothetical part hid in 0.2.0."""
     draw = Random(1000 + seed)

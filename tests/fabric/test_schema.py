@@ -51,7 +51,7 @@ def test_a_good_fabric_passes() -> None:
     assert faults(GOOD) == []
 
 
-@swept("name", shipped_fabrics())
+@swept("name", shipped_fabrics(), most=15)
 def test_every_shipped_fabric_passes(name: str) -> None:
     text = (shipped_folder() / f"{name}.yaml").read_text()
     assert faults(text) == []

@@ -29,6 +29,7 @@ def checked(text: str, folder: Path) -> None:
     assert check_fabric(folder / "mine.yaml").warnings == ()
 
 
+@pytest.mark.alike(8)
 @pytest.mark.parametrize("name", shipped_fabrics())
 def test_from_every_shipped_fabric(name: str, tmp_path: Path) -> None:
     text = fabric_start(name)
@@ -82,7 +83,7 @@ def test_what_is_set_is_written() -> None:
     assert read_fabric(fabric_start(overrides=["ib.size=32"]), "x").ranks == 256
 
 
-@swept("name", shipped_fabrics())
+@swept("name", shipped_fabrics(), most=15)
 def test_a_shown_file_is_the_same_fabric(name: str) -> None:
     assert read_fabric(yaml_of(name), "again.yaml") == load_fabric(name)
 

@@ -50,6 +50,7 @@ def test_every_kind_of_result_with_a_picture_is_drawn_here() -> None:
 class TestPage:
     """What a page holds."""
 
+    @pytest.mark.alike(6)
     @every_picture
     def test_one_small_element(self, name: str) -> None:
         text = svg(name)
@@ -73,6 +74,7 @@ class TestPage:
         for unwanted in ("<?xml", "<!DOCTYPE", "<!--", "xlink", "metadata", "<style", "<text", "<script", "ns0:", "nan"):
             assert unwanted not in text, unwanted
 
+    @pytest.mark.alike(6)
     @every_picture
     def test_ids_do_not_meet_and_all_that_is_referred_to_is_there(self, name: str) -> None:
         one, other = svg(name), svg(name, "b")
@@ -283,6 +285,7 @@ class TestNumbers:
                 assert any(list(line.get_ydata()) == pytest.approx(rates) for line in axes.lines if len(line.get_xdata()) > 1)
 
 
+@pytest.mark.alike(10)
 @every_picture
 @pytest.mark.parametrize("paged", [True, False])
 def test_no_text_is_cut_off_or_lies_on_other_text(name: str, paged: bool) -> None:
@@ -301,6 +304,7 @@ def test_no_text_is_cut_off_or_lies_on_other_text(name: str, paged: bool) -> Non
             assert not over, f"{one.get_text()!r} lies on {other.get_text()!r}"
 
 
+@pytest.mark.alike(5)
 @every_picture
 def test_files_are_drawn_too(name: str) -> None:
     view = MAKERS[name][1]
@@ -311,6 +315,7 @@ def test_a_suffix_may_be_in_capitals() -> None:
     assert picture(made("plan"), ".SVG").startswith(b"<?xml")
 
 
+@pytest.mark.thorough
 def test_pictures_of_a_page_share_their_letters() -> None:
     """By the way in which matplotlib writes outlines: were that another one, every picture would hold its own again."""
     letters = Letters()

@@ -54,6 +54,7 @@ class Opened:
         self.page.close()
 
 
+@pytest.mark.alike(4)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_is_wider_than_the_window_or_asked_for(browser: Any, page: Path, width: int) -> None:
     with Opened(browser, page, width) as opened:

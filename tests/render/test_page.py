@@ -130,6 +130,7 @@ def test_headings_go_down_by_single_steps(elements: list[Element]) -> None:
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
+@pytest.mark.thorough
 def test_a_page_is_the_same_again_and_small(page: str, tmp_path: Path) -> None:
     assert reports.page(tmp_path).to_html().replace(str(tmp_path), "") == re.sub(r"/\S*?/page\d+", "", page)
     assert len(page.encode()) < 1_200_000

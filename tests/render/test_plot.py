@@ -156,6 +156,7 @@ class TestDrawn:
     def _matplotlib(self) -> None:
         pytest.importorskip("matplotlib")
 
+    @pytest.mark.alike(3)
     @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG\r\n\x1a\n"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF-")])
     @pytest.mark.parametrize("what", ["time", "busbw"])
     def test_the_file_is_what_its_suffix_says_and_the_same_each_time(

@@ -145,6 +145,7 @@ def test_the_double_binary_tree_in_one_segment_is_two_trees_side_by_side(n: int)
     assert net.peak == pytest.approx({2: 1.0, 3: 2.0}.get(n, depth - 1 - is_one_more_than_a_power_of_two(n)))
 
 
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("segments", [400, 1600])
 @pytest.mark.parametrize("n", [4, 9, 12])
 def test_many_segments_come_to_the_asymptotic_rows(n: int, segments: int) -> None:

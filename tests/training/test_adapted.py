@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from effort import some
 from planning import adds_up, dense, two_tiers
 from small import HF_LLAMA
 
@@ -39,7 +40,7 @@ def test_a_shipped_job_runs_where_it_fits(fabric: str) -> None:
 def test_a_refusal_is_of_the_machine_not_of_the_layout(job: str) -> None:
     """No figures of the device, or not enough memory in any layout."""
     refused = []
-    for fabric in shipped_fabrics()[::6]:
+    for fabric in some(shipped_fabrics()[::6], 1):
         try:
             colltool.plan(job, fabric)
         except ColltoolError as error:

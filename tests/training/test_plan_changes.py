@@ -38,6 +38,7 @@ JOBS: dict[str, dict[str, Any]] = {
 FABRIC = colltool.load_fabric(thin(4) | {"tiers": [thin(4)["tiers"][0], thin(4)["tiers"][1] | {"bandwidth": "10GB/s"}]})
 
 
+@pytest.mark.alike(4)
 @pytest.mark.parametrize("name", JOBS)
 def test_setting_a_change_gives_its_step(name: str) -> None:
     job = JOBS[name]
@@ -132,6 +133,7 @@ def test_int8_is_told_where_it_gains_with_its_extra_steps() -> None:
     assert not [one for one in fast.changes if one.change.startswith("gradients in int8")]
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("name", ["dgx-h100", "nvl72", "clos-4to1"])
 @pytest.mark.parametrize("job", ["everything again", "experts around replicas"])
 def test_prices_of_a_tier_that_did_not_change_stay(name: str, job: str) -> None:

@@ -77,6 +77,7 @@ def written_out(job: dict[str, Any]) -> dict[tuple[Any, ...], ParallelConfig]:
     return found
 
 
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("job", [SMALL, EXPERTS], ids=["dense", "experts"])
 def test_every_layout_that_fits_and_no_other(job: dict[str, Any]) -> None:
     """Against all combinations written out as files: the same layouts, their steps, and the least of them the best."""
@@ -122,6 +123,7 @@ def test_the_values_of_every_layout_make_it(job: dict[str, Any]) -> None:
         assert (brief.worst_stage, brief.bytes) == (whole.worst_stage, whole.bytes)
 
 
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("job", ["llama3-70b", "gpt3-175b", "mixtral-8x7b"])
 def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
     loaded = colltool.load_job(job, ["batch.global=256"])
@@ -148,7 +150,7 @@ def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
         {}, {"pp": False}, {"dp": False, "overhead": "3us", "sm_share": 0.1}, {"pp": False, "sm_share": 0.1},
     ],
 )  # fmt: skip
-@swept("job", [SMALL, EXPERTS, WITHOUT_FLASH | {"schedule": "zb1p"}, EXPERTS | {"schedule": "zbv"}])
+@swept("job", [SMALL, EXPERTS, WITHOUT_FLASH | {"schedule": "zb1p"}, EXPERTS | {"schedule": "zbv"}], most=1)
 def test_what_layouts_share_is_what_each_has_alone(job: dict[str, Any], keys: dict[str, Any]) -> None:
     """Costs that have seen every other layout give the step that costs of its own give."""
     fabric = colltool.load_fabric(FABRIC)
@@ -162,6 +164,7 @@ def test_what_layouts_share_is_what_each_has_alone(job: dict[str, Any], keys: di
             assert (found.step_s, found.control_s) == (alone.step_s, alone.control_s)
 
 
+@pytest.mark.thorough
 def test_what_is_kept_is_kept(small: LayoutSearch) -> None:
     keep = {"tp": 2, "sp": False, "cp": 1, "pp": 2, "virtual": 2, "micro": 3, "shard": "zero1", "recompute": "none"}
     for name, value in keep.items():

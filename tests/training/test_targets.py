@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning import dense, thin, two_tiers
@@ -28,7 +29,7 @@ def needed(found: Plan, what: str) -> Needed:
     return next(one for one in found.targeted.needed if one.what == what)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.sampled_from([1, 2, 4]), st.sampled_from(["zero1", "fsdp"]), st.floats(0.002, 0.5), st.sampled_from([8, 64]))
 def test_bisection_finds_what_trying_every_rate_finds(tp: int, mode: str, over: float, batch: int) -> None:
     job = dense(layout={"tp": tp, "sp": tp > 1}, shard={"mode": mode}, batch={"global": 64 * batch // 8, "micro": 1})
@@ -48,6 +49,7 @@ def test_bisection_finds_what_trying_every_rate_finds(tp: int, mode: str, over: 
     assert enough[0] / coarse / CLOSE <= share <= enough[0] * CLOSE
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("target", ["step=3%", "step=0.2", "mfu=30%"])
 def test_the_overrides_reach_the_target(target: str) -> None:
     found = asked("dgx-h100", target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gated
 import pytest
+from effort import some
 from small import Tier, clos, fabric, full_mesh, mesh, star, torus
 
 import colltool
@@ -69,7 +70,7 @@ def test_what_cannot_be_compared_is_not_called_proved(inner: Tier) -> None:
 @pytest.mark.parametrize("start", range(0, 24, 8))
 def test_generated_fabrics(start: int) -> None:
     """No price is below its messages, and no execution below the cut bound."""
-    for seed in range(start, start + 8):
+    for seed in some(range(start, start + 8), 3):
         where = gated.made(seed)
         if any(tier.protocols for tier in where.tiers):
             continue  # a protocol's bandwidth is not the wires'

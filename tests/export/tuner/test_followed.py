@@ -68,7 +68,7 @@ MISSING = [
 ]
 
 
-@swept("missing", MISSING)
+@swept("missing", MISSING, most=3)
 @swept("collnet", ["false", "true"])
 @swept("nodes", [1, 2, 8, 64])
 def test_following_the_file_costs_nothing_whatever_is_missing(nodes: int, collnet: str, missing: set[str]) -> None:
