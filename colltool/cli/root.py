@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -40,20 +41,25 @@ class _Lazy(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, built now."""
+        """The command, built when it is first asked for."""
         if cmd_name not in COMMANDS:
             if ctx.resilient_parsing:  # a shell that completes
                 return None
             fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
             raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
-        home, short_help = COMMANDS[cmd_name]
-        found = getattr(import_module(f"colltool.cli.{home}"), cmd_name)
-        if not isinstance(found, typer.Typer):
-            function, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
-            found.command(cmd_name, epilog=function.examples, short_help=short_help)(function)
-        command = typer.main.get_command(found)
-        command.name = cmd_name
-        return command
+        return _built(cmd_name)
+
+
+@cache
+def _built(cmd_name: str) -> Any:
+    home, short_help = COMMANDS[cmd_name]
+    found = getattr(import_module(f"colltool.cli.{home}"), cmd_name)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
+        found.command(cmd_name, epilog=function.examples, short_help=short_help)(function)
+    command = typer.main.get_command(found)
+    command.name = cmd_name
+    return command
 
 
 app = typer.Typer(

@@ -8,6 +8,8 @@ nests too deep before anything recurses, and shows anchors even if unused.
 import math
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -138,6 +140,22 @@ def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
 
     Raises ManyErrors beyond ``MOST`` problems, ColltoolError for what is no YAML, empty, no mapping, too deep or too large.
     """
+    if len(text) > _MOST_KEPT:
+        return _scanned(text, name)
+    source, problems = _kept(text, name)
+    return source._replace(data=deepcopy(source.data)), list(problems)
+
+
+_MOST_KEPT = 2**16  # characters of a file that is remembered
+
+
+@lru_cache(maxsize=64)
+def _kept(text: str, name: str) -> tuple[Source, list[Problem]]:
+    """A process meets the same fabrics again and again, and reading YAML is most of the work."""
+    return _scanned(text, name)
+
+
+def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
     builder = _Builder(name)
     data = builder.document(text)
     if not isinstance(data, dict):

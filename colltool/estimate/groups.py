@@ -66,6 +66,10 @@ class PlacedGroup:
     bare: PlacedGroup | None = field(default=None, compare=False, repr=False)
     worked_out: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What was worked out stays behind: it is worked out again where it is asked for."""
+        return self.__dict__ | {"worked_out": {}}
+
     def once(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         if key not in self.worked_out:
             self.worked_out[key] = make()

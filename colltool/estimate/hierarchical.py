@@ -40,16 +40,61 @@ class PlacedStep(NamedTuple):
     alone: PathClasses
 
 
-class TierOption(NamedTuple):
-    """An algorithm for one tier: its cost terms by phase, those of a library that streams, and a schedule (``own``) alone."""
+@dataclass(frozen=True, eq=False)
+class TierOption:
+    """An algorithm for one tier, costed when asked: of the many that can run, most calls take one.
 
-    name: str
-    parts: dict[int, tuple[CostTerm, ...]]
-    streamed: dict[int, tuple[CostTerm, ...]]
-    own: CostModel
-    status: Status
-    shipped_by: tuple[str, ...]
-    notes: tuple[str, ...]
+    ``phases``: its own form of each phase of the tier, such as a reduce-scatter and its mirror.
+    """
+
+    row: Algorithm
+    phases: tuple[tuple[PlacedStep, Algorithm], ...]
+    placed: PlacedGroup
+    readings: Readings
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def shipped_by(self) -> tuple[str, ...]:
+        return self.row.shipped_by
+
+    @cached_property
+    def parts(self) -> dict[int, tuple[CostTerm, ...]]:
+        """Cost terms by the number of the phase."""
+        return {one.number: parts_of(row, one.group, one.reach, self.readings, one.step.payload) for one, row in self.phases}
+
+    @cached_property
+    def streamed(self) -> dict[int, tuple[CostTerm, ...]]:
+        """Cost terms where a library streams.
+
+        A switch then reduces one chunk while it multicasts another: a port sends and receives at once, one all-reduce.
+        """
+        whole = row_of(AR, self.name) if self.name == "in-network" else None
+        steps = [one for one, _ in self.phases]
+        if not whole or [one.step.primitive for one in steps] != [RS, AG] or whole.why_not(steps[0].group):
+            return self.parts
+        there, back = steps
+        return {there.number: parts_of(whole, there.group, there.alone, self.readings, there.step.payload), back.number: ()}
+
+    @cached_property
+    def own(self) -> CostModel:
+        """The tier's phases as a schedule alone."""
+        every = tuple(part for chunk in self.parts.values() for part in chunk)
+        return CostModel(every[0].primitive, self.placed.ranks, every, self.readings, Choice(self.name), composed=True)
+
+    @cached_property
+    def status(self) -> Status:
+        return max((row.status_on(one.group) for one, row in self.phases), key=STATUSES.index)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        found: list[str] = []
+        for one, row in self.phases:
+            own = self.parts[one.number]
+            found += row.notes_on(one.group) + share_notes(own) + plane_notes(one.reach) + switch_notes(one.reach, own)
+        return tuple(found)
 
 
 TierOptions = tuple[TierOption, ...]
@@ -296,26 +341,5 @@ def _options(
     for row in algorithms(laid[0].step.primitive):
         if (only and row.name not in only) or any(_why_not(row, one) for one in laid):
             continue
-        parts: dict[int, tuple[CostTerm, ...]] = {}
-        notes: list[str] = []
-        statuses: list[Status] = []
-        for one in laid:
-            partner = counterpart(row, one.step.primitive)
-            assert partner is not None  # or it had no way back
-            own = parts[one.number] = parts_of(partner, one.group, one.reach, readings, one.step.payload)
-            notes += partner.notes_on(one.group) + share_notes(own) + plane_notes(one.reach) + switch_notes(one.reach, own)
-            statuses.append(partner.status_on(one.group))
-        every = tuple(part for chunk in parts.values() for part in chunk)
-        alone = CostModel(every[0].primitive, placed.ranks, every, readings, Choice(row.name), composed=True)
-        status = max(statuses, key=STATUSES.index)
-        streamed = parts | _both_ways(row, laid, readings)
-        yield TierOption(row.name, parts, streamed, own=alone, status=status, shipped_by=row.shipped_by, notes=tuple(notes))
-
-
-def _both_ways(row: Algorithm, laid: Sequence[PlacedStep], readings: Readings) -> dict[int, tuple[CostTerm, ...]]:
-    """In a stream a switch reduces one chunk while it multicasts another: a port sends and receives at once, one all-reduce."""
-    whole = row_of(AR, row.name) if row.name == "in-network" else None
-    if not whole or [one.step.primitive for one in laid] != [RS, AG] or whole.why_not(laid[0].group):
-        return {}
-    there, back = laid
-    return {there.number: parts_of(whole, there.group, there.alone, readings, there.step.payload), back.number: ()}
+        partners = ((one, counterpart(row, one.step.primitive)) for one in laid)
+        yield TierOption(row, tuple((one, own) for one, own in partners if own is not None), placed, readings)

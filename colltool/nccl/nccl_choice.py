@@ -15,7 +15,7 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, candidates_for
-from colltool.estimate.groups import PlacedGroup, library_runs, place
+from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
@@ -106,6 +106,23 @@ def picked_at(fabric: Fabric, group: AnyGroup, primitive: Primitive, sizes: Iter
     return [Picked(spec, one.protocol == SIMPLE and on.nodes > 1) for spec, one in fitting]
 
 
+def price_of_pick(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings) -> Price | None:
+    """The row that :func:`with_library_choice` would put first, priced alone; None where only the whole list can tell."""
+    if readings.phases != "auto" or library_runs(place(fabric, group), primitive):
+        return None
+    picked = picked_at(fabric, group, primitive, [size])
+    if not picked or not picked[0].spec:
+        return None
+    try:
+        found = price(fabric, primitive, size, group, readings, [picked[0].spec])
+    except ColltoolError:  # it cannot run with this fabric's numbers
+        return None
+    if picked[0].simple and found.best.protocol:
+        row = _under_simple(found.best, candidates_for(fabric, group, primitive, readings))
+        return replace(found, results=(row,))
+    return found
+
+
 def _under_simple(row: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstimate:
     """A schedule under Simple where NCCL picks that, though LL128 may be faster there, as rings of many nodes are.
 
@@ -190,17 +207,17 @@ _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
     """The hardware of a group (default: the whole fabric); a ColltoolError if it does not fit, or as :func:`hardware_of`."""
-    found = _found_on(fabric, group)
+    found = _found_on(SameFabric(fabric), group)
     if isinstance(found, ColltoolError):
         raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
     return found
 
 
 @lru_cache(maxsize=256)
-def _found_on(fabric: Fabric, group: AnyGroup) -> Hardware | ColltoolError:
+def _found_on(where: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
     """Caches errors too: every price on a fabric that lacks a fact asks again."""
     try:
-        return hardware_of(place(fabric, group))
+        return hardware_of(place(where.fabric, group))
     except ColltoolError as error:
         return error
 
