@@ -1,4 +1,4 @@
-"""Trees over all links of a graph at once: as many bytes a second as any all-gather or broadcast can reach there.
+"""Trees over all links of a graph or lattice at once: as many bytes a second as any all-gather or broadcast can reach there.
 
 Edmonds: trees from given roots, each link used no more than it carries, exist if and only if every set of ranks can send out what
 its roots owe the rest. So the best rate follows from cuts alone, and the trees can be built one link at a time.
@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import pairwise, product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.algorithms.group import Group, Topology, all_ports
-from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, algorithm
+from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, Caveat, algorithm
 from colltool.algorithms.wires import Edge, GraphWires
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-ON_LINKS: frozenset[Topology] = frozenset({"graph", "hyperx"})
+ON_LINKS = LATTICE | frozenset[Topology](("graph", "hyperx"))
 MOST_RANKS = 24  # beyond it packing takes seconds
 _FINEST = 1024  # rates are taken as multiples of the slowest over this, rounded down
 _ENDLESS = 1 << 60
@@ -216,11 +216,43 @@ def _augment(left: Capacities, level: Mapping[int, int], ways: Mapping[int, Iter
     return units
 
 
+@lru_cache(maxsize=32)
+def lattice_wires(axes: tuple[Axis, ...]) -> GraphWires:
+    """The links of a torus, mesh or twisted torus, each of 1: a lattice prices bytes by those of one link."""
+    places = [place[::-1] for place in product(*(range(axis.size) for axis in reversed(axes)))]
+    number = {place: rank for rank, place in enumerate(places)}
+    up = [(rank, number[there]) for rank, place in enumerate(places) for there in _neighbours_up(place, axes)]
+    ends = [ends for a, b in up for ends in ((a, b), (b, a))]
+    return GraphWires(len(places), len(places), tuple(Edge(a, b, 1.0, 0.0) for a, b in ends))
+
+
+def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
+    for number, axis in enumerate(axes):
+        there = list(place)
+        there[number] += 1
+        if there[number] < axis.size:
+            yield tuple(there)
+        elif axis.closed:
+            there[number] = 0
+            twist = axis.twist or (0,) * len(axes)
+            yield tuple((one + by) % other.size for one, by, other in zip(there, twist, axes, strict=True))
+
+
+def _wires_between(group: Group) -> GraphWires | None:
+    if group.topology in LATTICE:
+        return lattice_wires(group.axes)
+    return group.wires and group.wires.between_ranks
+
+
 def links_between_ranks(group: Group) -> str | None:
-    """A graph whose links join ranks, few enough to pack trees over."""
-    if group.wires is None or group.wires.between_ranks is None:
-        return "needs links between the ranks themselves, without switches"
-    return f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None
+    """Links that join ranks, few enough of these to pack trees over."""
+    if group.ranks > MOST_RANKS:
+        return f"trees are packed for {MOST_RANKS} ranks at most"
+    return None if _wires_between(group) else "needs links between the ranks themselves, without switches"
+
+
+def _nobody_s(group: Group) -> Caveat | None:
+    return Caveat("reference", "no library is known to pack trees on a torus or mesh") if group.topology in LATTICE else None
 
 
 _over_all_links = partial(
@@ -228,6 +260,7 @@ _over_all_links = partial(
     "forest",
     on=ON_LINKS,
     requires=(links_between_ranks, all_ports),
+    caveat=_nobody_s,
     shipped_by=("NCCL", "RCCL", "MSCCL++"),
     source=f"{FORESTCOLL}; NCCL and RCCL search for rings over all links: {NCCL_RINGS}",
     note="NCCL's and RCCL's rings are as fast where they use all links, as on DGX-1, and nowhere faster",
@@ -276,7 +309,7 @@ def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
 
 
 def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
-    wires = group.wires and group.wires.between_ranks
+    wires = _wires_between(group)
     assert wires is not None  # links_between_ranks let nobody else in
     return forest_of(wires, roots)
 

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, get_args
 from colltool.algorithms.composed import NATURAL_ORDER
 from colltool.algorithms.group import Group
 from colltool.algorithms.registry import Algorithm, Status
-from colltool.base.primitives import A2A, Pipeline, totals
+from colltool.base.primitives import A2A, Pipeline
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
@@ -139,11 +139,11 @@ def _unknown_planes(placed: PlacedGroup) -> str:
 
 def formula(row: Algorithm, group: Group, segments: int) -> Counts:
     """By the registered formula, a pipelined one at P segments."""
-    schedule = row.schedule(group)
-    if all(terms.fill is None for terms in schedule):
-        return Counts(*totals(schedule))
-    (terms,) = schedule
-    return _cut(Pipeline(terms.n_alpha, terms.fill or 0, terms.n_beta), segments)
+    n_alpha, n_beta = 0.0, 0.0
+    for terms in row.schedule(group):
+        one = terms if terms.fill is None else _cut(Pipeline(terms.n_alpha, terms.fill, terms.n_beta), segments)
+        n_alpha, n_beta = n_alpha + one.n_alpha, n_beta + one.n_beta * terms.payload
+    return Counts(n_alpha, n_beta)
 
 
 def costed_counts(costed: CostModel, segments: int, tier: str = "") -> Counts:

@@ -69,18 +69,25 @@ def links_between(shape: tuple[int, ...], *, wrap: bool) -> Arcs:
     return {ends: Bps * BW for ends, Bps in lp.lattice(shape, wrap=wrap).items()}
 
 
+def part_closed() -> Arcs:
+    """4 x 3, the first axis a ring, the second open."""
+    rings = [(4 * row + at, 4 * row + (at + 1) % 4) for row in range(3) for at in range(4)]
+    return lp.both_ways([*rings, *((at, at + 4) for at in range(8))], BW)
+
+
 CASES = {
     "star": Case(star(6), ports(6), 6),
     "full mesh": Case(full_mesh(6), lp.both_ways(combinations(range(6), 2), BW), 6),
     "clos": Case(clos(6, alpha=1.0, bw=100.0), ports(6), 6),
     "ring": Case(torus(6), links_between((6,), wrap=True), 6),
     "torus": Case(torus(4, 4), links_between((4, 4), wrap=True), 16),
-    "torus of unequal axes": Case(torus(3, 5), links_between((3, 5), wrap=True), 15, {"ag": 1.15}),
-    "torus with an axis of two": Case(torus(4, 2), links_between((4, 2), wrap=True), 8, {"ag": 1.18, "bc": 1.51}),
-    "twisted torus": Case(torus(2, 2, 4, twist=True), lp.lattice((2, 2, 4), twist=dict.fromkeys((0, 1), (0, 0, 2))), 16,
-        {"ag": 1.21}),
+    "torus of unequal axes": Case(torus(3, 5), links_between((3, 5), wrap=True), 15),
+    "torus with an axis of two": Case(torus(4, 2), links_between((4, 2), wrap=True), 8),
+    "twisted torus": Case(torus(2, 2, 4, twist=True), lp.lattice((2, 2, 4), twist=dict.fromkeys((0, 1), (0, 0, 2))), 16),
     "line": Case(mesh(4), links_between((4,), wrap=False), 4),
-    "mesh": Case(mesh(4, 2), links_between((4, 2), wrap=False), 8, {"ag": 2.01}),
+    "mesh": Case(mesh(4, 2), links_between((4, 2), wrap=False), 8),
+    "mesh of three axes": Case(mesh(2, 3, 2), links_between((2, 3, 2), wrap=False), 12),
+    "part-closed torus": Case(torus(4, 3, wrap=[True, False]), part_closed(), 12),
     "cube mesh": Case(
         graph(*({"between": list(ends), "links": links} for ends, links in CUBE_MESH.items())),
         {way: links * BW for (a, b), links in CUBE_MESH.items() for way in ((a, b), (b, a))},
