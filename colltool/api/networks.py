@@ -271,8 +271,8 @@ def verify(
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
         trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
         values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
-        simulator: ``astra-sim`` or ``htsim``: each schedule also runs there, and each result has the time that it finds. The
-            program is that of ``COLLTOOL_ASTRA_SIM`` or ``COLLTOOL_HTSIM``, else on PATH.
+        simulator: ``astra-sim``, ``htsim`` or ``simgrid``: each schedule also runs there, and each result has the time that it
+            finds. The program is that of ``COLLTOOL_ASTRA_SIM``, ``COLLTOOL_HTSIM`` or ``COLLTOOL_SIMGRID``, else on PATH.
 
     Raises:
         ColltoolError: a group that does not fit, nothing of that name runs there, or the simulator is not installed.

@@ -178,24 +178,25 @@ class WiredTiers:
             made.append(links_on(seat, places, eta_alpha=one.eta_alpha, eta_beta=one.eta_beta, last=last))
         return Network(*made)
 
-    def _placed(self, ranks: Indices) -> Indices:
+    def placed(self, ranks: Indices) -> Indices:
+        """Where the network's links have these ranks."""
         return place_of_each(self.uneven, self.ranks)[ranks] if self.uneven else ranks
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
         """Seconds of each port, link and uplink, for sizes in bytes."""
-        return self.network.loads(self._placed(src), self._placed(dst), size)
+        return self.network.loads(self.placed(src), self.placed(dst), size)
 
     def on(self, src: Indices, dst: Indices) -> Indices:
         """The tier on which each message travels."""
         from colltool.schedules.links import tier_of
 
-        return tier_of(self.network.tiers, self._placed(src), self._placed(dst))
+        return tier_of(self.network.tiers, self.placed(src), self.placed(dst))
 
     def alone(self, src: Indices, dst: Indices) -> Floats:
         """Seconds a byte of each message were it the only one: of its narrowest port or link, η included."""
         import numpy as np
 
-        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self._placed(src), self._placed(dst)
+        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self.placed(src), self.placed(dst)
         for number, tier in enumerate(self.network.tiers):
             here = np.flatnonzero(on == number)
             for use in tier.uses(src[here], dst[here]):
@@ -206,7 +207,7 @@ class WiredTiers:
         """Each message's α on the tier where it travels, η included; seconds."""
         import numpy as np
 
-        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self._placed(src), self._placed(dst)
+        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self.placed(src), self.placed(dst)
         for number, tier in enumerate(self.network.tiers):
             here = on == number
             if here.any():

@@ -2,30 +2,37 @@
 
 ASTRA-sim (analytical, congestion-unaware) gets the network of ``export astra-sim`` and a Chakra trace of sends and receives for
 every rank. htsim (``htsim_ndp`` of Broadcom/csg-htsim) gets a connection matrix whose steps wait for each other at a barrier, on
-the smallest fat tree that holds the ranks, six links of α/6 between the farthest.
+the smallest fat tree that holds the ranks, six links of α/6 between the farthest. SimGrid gets the fabric's own links and
+every message's route on them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, clipped, shown
 from colltool.estimate.placement import AnyGroup
+from colltool.export import simgrid_run
 from colltool.export.astra_sim import NETWORK, SYSTEM, astra_sim
 from colltool.export.chakra_format import ChakraNode, encoded
+from colltool.export.simgrid_input import simgrid_input
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import Scheduled, Sent, scheduled
 from colltool.verification.verify import Verification, Verified
 
-Simulator = Literal["astra-sim", "htsim"]
+Simulator = Literal["astra-sim", "htsim", "simgrid"]
 LONGEST_RUN_S = 600
 MOST_FLOWS = 20_000  # of a connection matrix: htsim keeps every flow from the start
 MOST_FLOW_BYTES = 2**31 - 1  # htsim reads a size as an int
@@ -50,6 +57,7 @@ INSTALLATIONS: Mapping[Simulator, Installation] = {
     "htsim": Installation(
         "COLLTOOL_HTSIM", "htsim_ndp", "build github.com/Broadcom/csg-htsim with make in sim and sim/datacenter"
     ),
+    "simgrid": Installation("COLLTOOL_SIMGRID", "python3", "apt-get install python3-simgrid, or pip install simgrid"),
 }
 
 
@@ -64,13 +72,28 @@ def find_simulator(name: Simulator) -> str:
     """The program's path: of its environment variable, else on PATH. ColltoolError where it is not there."""
     variable, program, build = INSTALLATIONS[name]
     given = os.environ.get(variable)
-    found = shutil.which(given or program)
-    if found is not None:
-        return os.path.abspath(found)
-    what = f"{name} is not installed here: no {program} on PATH, and {variable} is not set"
+    for tried in [given] if given else _tried(name, program):
+        found = shutil.which(tried)
+        if found is not None and (name != "simgrid" or given or _has_simgrid(found)):
+            return os.path.abspath(found)
+    sought = f"{program} with the module simgrid" if name == "simgrid" else f"{program} on PATH"
+    what = f"{name} is not installed here: no {sought}, and {variable} is not set"
     if given:
         what = f"{variable} names no program that can run: {clipped(given)}"
     raise ColltoolError(what, argument="simulator", fix=f"{build}, then export {variable}=/path/to/{program}")
+
+
+def _tried(name: Simulator, program: str) -> list[str]:
+    """SimGrid is a module: of this Python, of the one on PATH, or of the system's."""
+    return [sys.executable, program, f"/usr/bin/{program}"] if name == "simgrid" else [program]
+
+
+@lru_cache
+def _has_simgrid(python: str) -> bool:
+    looks = "import importlib.util, sys; sys.exit(importlib.util.find_spec('simgrid') is None)"
+    with suppress(OSError):
+        return not subprocess.run([python, "-c", looks], capture_output=True, check=False).returncode
+    return False
 
 
 def simulated_s(name: Simulator, run: Scheduled, size: float, fabric: Fabric, group: AnyGroup = None) -> float:
@@ -89,6 +112,11 @@ def simulated_s(name: Simulator, run: Scheduled, size: float, fabric: Fabric, gr
             case "htsim":
                 options, flows = _htsim_files(folder, run, size)
                 return _htsim_seconds(_printed(name, [program, *options], folder), flows)
+            case "simgrid":
+                (folder / _MESSAGES).write_text(simgrid_input(run, size))
+                shutil.copyfile(simgrid_run.__file__, folder / _RUNNER)  # where no module of ours stands beside it
+                _printed(name, [program, _RUNNER, _MESSAGES, _TOOK], folder)
+                return float(json.loads((folder / _TOOK).read_text())["seconds"])
             case _:
                 assert_never(name)
 
@@ -216,6 +244,11 @@ def _htsim_seconds(printed: str, flows: int) -> float:
     if len(finished) < flows:
         raise _failed("htsim", f"finished {len(finished)} of {flows} flows", "a smaller size, or check the program by itself")
     return max(map(float, _HTSIM_ENDED.findall(printed) or finished)) * 1e-6
+
+
+# --- SimGrid --------------------------------------------------------------------------------------------------------------
+
+_MESSAGES, _RUNNER, _TOOK = "messages.json", "run.py", "took.json"
 
 
 # --- beside what colltool executed ----------------------------------------------------------------------------------------

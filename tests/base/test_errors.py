@@ -69,7 +69,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+|(?<![\w-])-[nMfaop] (?=\S)")
 # Command lines of nccl-tests, mpirun, nvidia-smi, and properties of CSS: options that are not ours.
 OF_OTHERS = (
     "analysis/benchmark_command.py", "diagnosis/hypotheses.py", "traces/trace.py", "render/plot/__init__.py", "export/chakra.py",
-    "export/goal.py", "export/simulators.py",
+    "export/goal.py", "export/simgrid_run.py", "export/simulators.py",
 )  # fmt: skip
 # The table of arguments, and what says which option shows the rest of an output.
 OF_THE_COMMAND_LINE = ("api/arguments.py", "render/markup.py", "render/schemas.py", "render/text.py")

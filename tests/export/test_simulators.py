@@ -158,6 +158,14 @@ def test_the_command_shows_both_times(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert ["simulated_s" in one for one in rows] == [True, True, False]
 
 
+def test_of_simgrid_the_module_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulators, "_has_simgrid", lambda python: False)
+    ran = command("verify", "ar", "-f", "star512", "-n", "8", "--algorithm", "ring", "--with", "simgrid")
+    assert (ran.code, ran.out) == (2, "")
+    assert "simgrid is not installed here: no python3 with the module simgrid, and COLLTOOL_SIMGRID is not set" in ran.err
+    assert "apt-get install python3-simgrid" in ran.err
+
+
 @pytest.mark.parametrize("name", ["astra-sim", "htsim"])
 def test_what_is_not_installed_is_said_with_how_to_get_it(name: str) -> None:
     ran = command("verify", "ar", "-f", "star512", "-n", "8", "--algorithm", "ring", "--with", name)

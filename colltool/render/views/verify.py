@@ -96,8 +96,8 @@ def _second(result: Verification) -> str:
     pairs = [(one.simulated_s, one.time_s[1]) for one in result.results if one.simulated_s is not None and one.time_s]
     if not pairs:
         return ""
-    low, high = (pick(theirs / ours for theirs, ours in pairs) for pick in (min, max))
-    span = format_factor(low) if low == high else f"{format_factor(low)} to {format_factor(high)}"
+    low, high = (format_factor(pick(theirs / ours for theirs, ours in pairs)) for pick in (min, max))
+    span = low if low == high else f"{low} to {high}"
     return f" {result.simulator} finds {span} the executed time of {counted(len(pairs), 'schedule')}."
 
 

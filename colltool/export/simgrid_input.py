@@ -1,0 +1,67 @@
+"""A schedule for SimGrid: links, a route and a latency for each pair that sends, and the messages step by step.
+
+Links and latencies are those that colltool executes on; which messages share them when, and at what rates, is SimGrid's to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from colltool.base.errors import ColltoolError
+from colltool.estimate.wired import WiredTiers, wired_tiers
+from colltool.schedules.links import Indices
+from colltool.verification.schedule import Scheduled, Sent
+
+MOST_SIMULATED = 20_000  # messages: SimGrid keeps those that are on their way from Python, one by one
+Route = tuple[int, int, float, list[int]]
+"""Sender, receiver, latency in seconds, and the number of each link on the way."""
+
+
+def simgrid_input(run: Scheduled, size: float) -> str:
+    """What ``simgrid_run`` reads, for ``size`` bytes of M; the schedule is consumed.
+
+    ColltoolError as :meth:`Scheduled.steps`, for more than :data:`MOST_SIMULATED` messages, and where a message is spread over
+    several ways: SimGrid has one route for a pair.
+    """
+    import numpy as np
+
+    steps = list(_limited(run.steps(size)))
+    pairs = sorted({(one.src, one.dst) for step in steps for one in step})
+    placed = run.placed
+    wired = wired_tiers(tuple(span.seat for span in placed.spans), placed.ranks, True, placed.domains)
+    links: dict[tuple[int, int, int], int] = {}
+    src, dst = (np.array(ends, dtype=np.int64) for ends in zip(*pairs, strict=True))
+    routes = list(_routes(wired, src, dst, links))
+    rates = [float(wired.network.tiers[tier].classes[kind].capacity_Bps) for tier, kind, _ in links]
+    return json.dumps({"links": rates, "routes": routes, "steps": steps})
+
+
+def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
+    left = MOST_SIMULATED
+    for step in steps:
+        if (left := left - len(step)) < 0:
+            what = f"simgrid gets more than {MOST_SIMULATED:,} messages here"
+            raise ColltoolError(what, argument="simulator", fix="take fewer ranks")
+        yield step
+
+
+def _routes(wired: WiredTiers, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]) -> Iterator[Route]:
+    """The route of each pair; ``links`` gets the number of every link met, by its tier, class and place there."""
+    import numpy as np
+
+    on, latency = wired.on(src, dst), wired.latency(src, dst)
+    used: list[list[int]] = [[] for _ in src]
+    for number, tier in enumerate(wired.network.tiers):
+        here = np.flatnonzero(on == number)
+        for use in tier.uses(wired.placed(src[here]), wired.placed(dst[here])):
+            _refuse_spread(use.share.tolist())
+            for message, place in zip(here[use.message].tolist(), use.resource.tolist(), strict=True):
+                used[message].append(links.setdefault((number, use.number, place), len(links)))
+    yield from zip(src.tolist(), dst.tolist(), latency.tolist(), used, strict=True)
+
+
+def _refuse_spread(shares: Sequence[float]) -> None:
+    if any(share != 1 for share in shares):
+        what = "simgrid has one route for a pair of ranks, and messages here are spread over several"
+        raise ColltoolError(what, argument="simulator", fix="take a schedule between neighbours, such as a ring")
