@@ -254,11 +254,13 @@ def _probed(span: Span, protocol: Protocol | None) -> Span:
 def _library_candidates(placed: PlacedGroup, series: Series, readings: Readings) -> list[str]:
     """Specs of what a library ships and the group can run. A fabric without library facts may be GPUs or hosts: what the library
     runs on either counts."""
-    primitive, sizes = series.primitive, [point.bytes for point in series.points]
+    import numpy as np
+
+    primitive, sizes = series.primitive, np.array([point.bytes for point in series.points])
     own: LibraryName = "all" if series.library else placed.fabric.library_name
     known: LibraryName = log_library(series.library).in_fabrics or own
     under = replace(placed, fabric=placed.fabric.under(known))
-    found = [one.choice.spec for one in Candidates(under, primitive, readings).all(sizes) if one.rank_class == 0]
+    found = [one.choice.spec for one in Candidates(under, primitive, readings).all([sizes]) if one.rank_class == 0]
     if known == "all" or placed.fabric.library_facts:
         return list(dict.fromkeys(found))
     whole, _ = flat_group(placed, readings)  # flat schedules that the library runs where every rank is a host of its own

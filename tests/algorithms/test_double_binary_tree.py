@@ -48,6 +48,7 @@ def test_two_and_three_ranks(segments: int) -> None:
     assert formula(ROW, Group(3, "star"), 1000).n_beta == pytest.approx(counted(3, 1000).n_beta, rel=2e-3)
 
 
+@pytest.mark.thorough
 def test_c_is_the_limit_of_many_segments() -> None:
     for ranks in (2, 3, 4, 7, 8, 12):
         assert counted(ranks, 2000).n_beta == pytest.approx(counted_c(ranks), rel=0.01)

@@ -88,6 +88,7 @@ def reread(content: Any) -> Any:
     return json.loads(to_json(content))
 
 
+@pytest.mark.thorough
 def test_fabrics_side_by_side_are_one_command() -> None:
     report = colltool.report("dgx-h100", against="dgx-b200", job="llama3-70b", ranks=64, primitives=["a2a"], ideal=True)
     (plans,) = [one for one in exhibits(report) if type(one.result).__name__ == "Plans"]

@@ -86,7 +86,7 @@ READERS = {
 }
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("command", READERS)
 def test_what_a_log_does_not_say_can_be_said_wherever_logs_are_read(command: str, half: str, run: Any) -> None:
     """Each refusal names options; typed, they lead on, until the log is read."""

@@ -148,7 +148,7 @@ def test_a_value_of_the_job_is_not_one_of_the_fabric(run: Any, folder: Path, typ
     assert "unknown tier 'layout'" in run(*PLAN, "--set", "layout.alpha=1us").err  # as of a tier of that name
 
 
-@pytest.mark.alike(3)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     "more",
     [

@@ -39,7 +39,7 @@ def states(found: Diagnosis) -> dict[str, str]:
     return {one.host: one.state for one in found.fleet.hosts}
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("slow", HOSTS)
 def test_a_slow_host_is_named(slow: str, tmp_path: Path) -> None:
     found = colltool.doctor(pairs(tmp_path, slow))

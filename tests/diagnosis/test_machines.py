@@ -121,26 +121,26 @@ def test_a_path_over_pcie_leads(name: str, rate: float, tmp_path: Path) -> None:
     assert {12.0: "Gen3", 24.0: "Gen4", 48.0: "Gen5 x16"}[rate] in result.findings[0].causes[0].said
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("name", ALL)
 def test_low_clocks_are_one_finding(name: str, tmp_path: Path) -> None:
     assert "clocks" in causes(ails(replace(ALL[name], factor=1.8), tmp_path))
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("name", ALL)
 def test_late_launches_are_one_finding(name: str, tmp_path: Path) -> None:
     late = causes(ails(replace(ALL[name], late=80.0), tmp_path))
     assert late == (["latency", "launch"] if ALL[name].hosts > 1 else ["launch"]), "between hosts NICs delay as well"
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("name", ALL)
 def test_flags_beside_the_data_are_seen(name: str, tmp_path: Path) -> None:
     assert "protocol-ll" in causes(ails(replace(ALL[name], flags=0.5, nvls=0.0), tmp_path, fabric=FABRIC[ALL[name].device]))
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("name", ["2 x H100", "2 x A100", "2 x B200"])
 @pytest.mark.parametrize("share", [0.25, 0.5])
 def test_a_slow_network_and_idle_nics_are_told_apart_by_single_ones(name: str, share: float, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gated
+import pytest
 from monotone import EXEMPT, fewer_faster, ordered, slower_when_better
 from small import shipped
 from swept import swept
@@ -39,6 +40,7 @@ def test_on_fabrics_that_nobody_thought_of(seed: int) -> None:
     assert fewer_faster(ordered(where), primitive, readings)[0] == []
 
 
+@pytest.mark.thorough
 def test_every_exception_is_needed() -> None:
     shipped = (("mi300x", "all", Primitive.ALL_TO_ALL), ("trn2-ultraserver", "all", Primitive.ALL_REDUCE),
                ("star512", "mpi", Primitive.ALL_REDUCE), ("dgx-h100", "nccl", Primitive.ALL_REDUCE),

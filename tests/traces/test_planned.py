@@ -53,7 +53,7 @@ def test_a_planned_step_is_read_back(tmp_path: Path) -> None:
     assert elsewhere.step_s > found.step_s
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize(
     "layout",
     [{"tp": 1}, {"tp": 8}, {"tp": 8, "pp": 2}, {"tp": 2, "pp": 2}],

@@ -69,6 +69,7 @@ def test_a_job_is_kept_where_it_fits() -> None:
     assert not any("nearest" in one or "its layout is" in one for one in plain.grounds)
 
 
+@pytest.mark.thorough
 def test_a_model_alone_is_planned(config: str) -> None:
     found = colltool.plan(config, "dgx-h100", 64)
     assert found.memory is not None
