@@ -246,12 +246,12 @@ def _wires_between(group: Group) -> GraphWires | None:
 
 def links_between_ranks(group: Group) -> str | None:
     """Links that join ranks, few enough of these to pack trees over."""
-    if group.ranks > MOST_RANKS:
-        return f"trees are packed for {MOST_RANKS} ranks at most"
-    return None if _wires_between(group) else "needs links between the ranks themselves, without switches"
+    if group.topology not in LATTICE and (group.wires is None or group.wires.between_ranks is None):
+        return "needs links between the ranks themselves, without switches"
+    return f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None
 
 
-def _nobody_s(group: Group) -> Caveat | None:
+def _runs_nowhere(group: Group) -> Caveat | None:
     return Caveat("reference", "no library is known to pack trees on a torus or mesh") if group.topology in LATTICE else None
 
 
@@ -260,10 +260,10 @@ _over_all_links = partial(
     "forest",
     on=ON_LINKS,
     requires=(links_between_ranks, all_ports),
-    caveat=_nobody_s,
+    caveat=_runs_nowhere,
     shipped_by=("NCCL", "RCCL", "MSCCL++"),
     source=f"{FORESTCOLL}; NCCL and RCCL search for rings over all links: {NCCL_RINGS}",
-    note="NCCL's and RCCL's rings are as fast where they use all links, as on DGX-1, and nowhere faster",
+    note="on a graph NCCL's and RCCL's rings are as fast where they use all links, as on DGX-1, and nowhere faster",
 )
 
 

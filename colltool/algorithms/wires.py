@@ -286,6 +286,19 @@ class DragonflyWires(NamedTuple):
         inside = part * (self.switches - part) * self.local_Bps
         return inside + (whole * (beyond + 1) * self.cables - inward + outward) * self.global_Bps
 
+    @property
+    def halved_Bps(self) -> float:
+        """Out of half of the switches: the first; of an odd number of groups half of the others, and of one the switches of their
+        cables."""
+        plain = self.out_of(self.switches * self.groups // 2)
+        if self.spines or self.groups % 2 == 0 or self.switches == 1:
+            return plain
+        near, part = self.groups // 2, range(self.switches // 2)
+        ends = [[self.gateway(0, apart, cable) in part for cable in range(self.cables)] for apart in range(1, self.groups)]
+        astray = sum(end != (apart < near) for apart, row in enumerate(ends) for end in row)  # cables whose ends part
+        inside = len(part) * (self.switches - len(part)) * self.local_Bps
+        return min(plain, inside + (near * near * self.cables + astray) * self.global_Bps)
+
     def _out_of_one(self, switch: int) -> float:
         """Of the first group."""
         if self.spines:

@@ -57,7 +57,7 @@ INSTALLATIONS: Mapping[Simulator, Installation] = {
     "htsim": Installation(
         "COLLTOOL_HTSIM", "htsim_ndp", "build github.com/Broadcom/csg-htsim with make in sim and sim/datacenter"
     ),
-    "simgrid": Installation("COLLTOOL_SIMGRID", "python3", "apt-get install python3-simgrid, or pip install simgrid"),
+    "simgrid": Installation("COLLTOOL_SIMGRID", "python3", "apt-get install python3-simgrid, or build it with Python"),
 }
 
 

@@ -77,10 +77,10 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         return self.bisection_of(1)
 
     def bisection_of(self, planes: int) -> float:
-        """Out of the first half of the switches, or their endpoints' ports: the links are the same for all planes."""
+        """Out of half of the switches, or their endpoints' ports: the links are the same for all planes."""
         switches = self.tier.switches_ * self.tier.groups
         ports = self.tier.endpoints // 2 * self.rate_Bps * planes
-        return min(ports, self._wires.out_of(switches // 2)) if switches > 1 else ports
+        return min(ports, self._wires.halved_Bps) if switches > 1 else ports
 
     def links(self, copies: int) -> int:
         """A cable for every port of an endpoint, those inside groups and those between them."""

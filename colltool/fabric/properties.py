@@ -121,7 +121,14 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         switches=kind.switches(planes) if sizing is None else sizing.switches,
         sizing=sizing,
         fat_tree=fat_tree_for(copies * tier.endpoints) if clos else None,
-        notes=(*in_planes, *_rim_notes(kind), *_cube_notes(kind), *(sizing.notes if sizing else ()), *misfits),
+        notes=(
+            *in_planes,
+            *_rim_notes(kind),
+            *_cube_notes(kind),
+            *_half_notes(tier),
+            *(sizing.notes if sizing else ()),
+            *misfits,
+        ),
         levels=levels,
         misfits=misfits,
     )
@@ -174,6 +181,11 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
         places = found
     counts = [f"{count} with {met}" for met, count in sorted(places.items(), reverse=True) if count]
     return (f"neighbours: {', '.join(counts)}",) if len(counts) > 1 else ()
+
+
+def _half_notes(tier: Tier) -> tuple[str, ...]:
+    told = "bisection: out of half of the groups, and of a middle one its half; another half may carry less"
+    return (told,) if tier.topology in ("dragonfly", "dragonfly_plus") and tier.endpoints > 1 else ()
 
 
 def _cube_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from itertools import chain, combinations
 
+import lp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltool.algorithms.forest import forest_of, max_flow
+from colltool.algorithms.forest import forest_of, lattice_wires, max_flow, ring_wires
+from colltool.algorithms.group import Axis, Group
+from colltool.algorithms.registry import find
+from colltool.algorithms.twisted import twisted_axes
 from colltool.algorithms.wires import Edge, GraphWires
+from colltool.base.primitives import AG
 
 Links = dict[tuple[int, int], int]
 
@@ -64,3 +70,25 @@ def test_most_flow_of_a_textbook_network() -> None:
     network = {0: {1: 16, 2: 13}, 1: {3: 12}, 2: {1: 4, 4: 14}, 3: {2: 9, 5: 20}, 4: {3: 7, 5: 4}}
     moved, side = max_flow(network, 0, 5)
     assert (moved, side) == (23, {0, 1, 2, 4})
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 2), (3, 5), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("wrap", [False, True])
+def test_a_lattice_has_its_links(shape: tuple[int, ...], wrap: bool) -> None:
+    found = lattice_wires(tuple(Axis(size, wrap) for size in shape))
+    assert Counter((edge.a, edge.b) for edge in found.edges) == lp.lattice(shape, wrap=wrap)
+
+
+def test_a_twisted_torus_has_its_links() -> None:
+    axes = twisted_axes((2, 2, 4))
+    assert axes is not None
+    arcs = Counter((edge.a, edge.b) for edge in lattice_wires(axes).edges)
+    assert arcs == lp.lattice((2, 2, 4), twist=dict.fromkeys((0, 1), (0, 0, 2)))
+
+
+def test_nobody_runs_it_on_a_lattice_and_on_a_graph_nccl_does() -> None:
+    row = find(AG, "forest")
+    ring = Group(4, "torus", (Axis(4, wrap=True),))
+    assert row.status_on(ring) == "reference"
+    assert row.status_on(Group(4, "graph", wires=ring_wires(4))) == "shipped"
+    assert row.why_not(Group(25, "torus", (Axis(5, wrap=True), Axis(5, wrap=True)))) == "trees are packed for 24 ranks at most"

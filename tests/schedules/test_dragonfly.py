@@ -91,6 +91,22 @@ def test_what_leaves_the_first_switches_are_their_cables() -> None:
             assert of.out_of(count) == pytest.approx(min(out)), (shape, count)
 
 
+EXACT = [(2, 3, 2), (2, 5, 1), (3, 3, 1), (4, 3, 4), (3, 5, 1), (3, 4, 1)]
+
+
+@pytest.mark.parametrize(
+    ("switches", "groups", "each", "most"), [*((*one, 1.0) for one in EXACT), (2, 5, 2, 1.3), (2, 6, 1, 1.3)]
+)
+def test_half_of_the_switches_against_every_half(switches: int, groups: int, each: int, most: float) -> None:
+    """Where cables between groups outweigh those inside, halves that split every group may carry less."""
+    of = DragonflyWires(switches * groups, 1, switches, groups, 0, LOCAL, 0.0, GLOBAL, 0.0, each, "minimal")
+    every, links = [("leaf", *place) for place in product(range(groups), range(switches))], cables(of)
+    halves = map(set, combinations(every, len(every) // 2))
+    least = min(sum(rate for a, b, rate in links if (a in half) != (b in half)) for half in halves)
+    assert least <= of.halved_Bps * (1 + 1e-9)
+    assert of.halved_Bps <= least * most * (1 + 1e-9)
+
+
 def test_every_cut_has_no_less_than_its_cables() -> None:
     """A cut that claimed too little would refuse prices that are right."""
     for shape in SHAPES:
