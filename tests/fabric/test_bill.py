@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any
 
 import pytest
+from cli.conftest import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -238,3 +239,13 @@ def test_costs_of_unlike_parts_are_said_to_be() -> None:
     assert "USD, without optics, NICs; " in said[0]
     alike = colltool.compare_plans("llama3-70b", fabrics[:1] * 2, 64)
     assert "do not cover the same" not in alike.summary()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("dgx-h100", "what joins the rails, 4 switches for 256 uplinks"), ("rail-only", ""), ("nvl72", "")]
+)
+def test_a_spine_that_is_in_no_rail_is_said(name: str, said: str) -> None:
+    """Leaves of 32 NICs each send up as much as comes from below; a SuperPOD of 32 nodes has 4 spines over 8 leaves."""
+    shown = run("fabric", "show", name)
+    assert shown.code == 0
+    assert [line.partition(": ")[2] for line in shown.out.splitlines() if "not counted" in line] == [said] * bool(said)

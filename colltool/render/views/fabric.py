@@ -25,6 +25,7 @@ from colltool.render.views.fabric_parts import (
     plan_lines,
     reached_text,
     sizing_document,
+    uncounted,
 )
 
 
@@ -143,7 +144,7 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
         if tier.sizing is not None:
             rails = "rail-optimised" if tier.sizing.rails > tier.sizing.split else "sized"
             rails = "rails that never meet" if of.rail_only else rails
-            yield Lines(f"{tier.name}, {rails}", tuple(plan_lines(tier.sizing)))
+            yield Lines(f"{tier.name}, {rails}", (*plan_lines(tier.sizing), *(() if of.rail_only else uncounted(tier.sizing))))
         if (tree := tier.fat_tree) is not None:
             counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
             text = f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches ({counts}), {tree.links} cables"

@@ -106,6 +106,14 @@ def plan_lines(plan: ClosPlan) -> Iterator[str]:
     yield f"{switches_text(plan.switches)} in all"
 
 
+def uncounted(plan: ClosPlan) -> Iterator[str]:
+    """What rails that end in leaves lead to: it is part of no rail, and a plan is of rails."""
+    top = plan.levels[-1]
+    if uplinks := top.switches * top.up_ports:
+        spines = switches_text(-(-uplinks // plan.radix))
+        yield f"not counted, here and below: what joins the rails, {spines} for {uplinks} uplinks"
+
+
 def sizing_document(plan: ClosPlan) -> Document:
     names = "rails down_ports up_ports leaves spines cables_per_pair switches cables notes"
     return fields(plan, names) | {"levels": [asdict(one) for one in plan.levels]}
