@@ -116,7 +116,7 @@ def simulated_s(name: Simulator, run: Scheduled, size: float, fabric: Fabric, gr
                 (folder / _MESSAGES).write_text(simgrid_input(run, size))
                 shutil.copyfile(simgrid_run.__file__, folder / _RUNNER)  # where no module of ours stands beside it
                 _printed(name, [program, _RUNNER, _MESSAGES, _TOOK], folder)
-                return float(json.loads((folder / _TOOK).read_text())["seconds"])
+                return _simgrid_seconds(folder / _TOOK)
             case _:
                 assert_never(name)
 
@@ -249,6 +249,13 @@ def _htsim_seconds(printed: str, flows: int) -> float:
 # --- SimGrid --------------------------------------------------------------------------------------------------------------
 
 _MESSAGES, _RUNNER, _TOOK = "messages.json", "run.py", "took.json"
+
+
+def _simgrid_seconds(took: Path) -> float:
+    try:
+        return float(json.loads(took.read_text())["seconds"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _failed("simgrid", "said no time", "check the program by itself") from error
 
 
 # --- beside what colltool executed ----------------------------------------------------------------------------------------

@@ -191,6 +191,10 @@ def test_failures_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert fails() == "htsim finished 1 of 24 flows"
     installed(monkeypatch, tmp_path, "astra-sim", "print('done')")
     assert fails("astra-sim") == "astra-sim finished no rank"
+    installed(monkeypatch, tmp_path, "simgrid", "print('done')")
+    assert fails("simgrid") == "simgrid said no time"
+    installed(monkeypatch, tmp_path, "simgrid", "raise ModuleNotFoundError(\"No module named 'simgrid'\")")
+    assert fails("simgrid") == "simgrid ended with code 1: ModuleNotFoundError: No module named 'simgrid'"
     installed(monkeypatch, tmp_path, "htsim", "import time; time.sleep(60)")
     monkeypatch.setattr(simulators, "LONGEST_RUN_S", 0.3)
     assert fails() == "htsim did not end within 0.3 s"
