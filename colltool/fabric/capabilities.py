@@ -185,6 +185,11 @@ class TierCapabilities(ABC, Generic[Of]):
     def bisection_Bps(self) -> float:
         """Bytes/s, one way, all ports, across the worst cut of one plane into halves (floor and ceil of an odd number)."""
 
+    @property
+    def bisection_note(self) -> str:
+        """What stays open where not every half was tried."""
+        return ""
+
     def bisection_of(self, planes: int) -> float:
         """Of all planes together."""
         return self.bisection_Bps * planes

@@ -76,6 +76,10 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
     def bisection_Bps(self) -> float:
         return self.bisection_of(1)
 
+    @property
+    def bisection_note(self) -> str:
+        return "bisection: out of half of the groups, and of a middle one its half; another half may carry less"
+
     def bisection_of(self, planes: int) -> float:
         """Out of half of the switches, or their endpoints' ports: the links are the same for all planes."""
         switches = self.tier.switches_ * self.tier.groups

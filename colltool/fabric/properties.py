@@ -125,7 +125,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
             *in_planes,
             *_rim_notes(kind),
             *_cube_notes(kind),
-            *_half_notes(tier),
+            *filter(None, [kind.bisection_note]),
             *(sizing.notes if sizing else ()),
             *misfits,
         ),
@@ -181,11 +181,6 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
         places = found
     counts = [f"{count} with {met}" for met, count in sorted(places.items(), reverse=True) if count]
     return (f"neighbours: {', '.join(counts)}",) if len(counts) > 1 else ()
-
-
-def _half_notes(tier: Tier) -> tuple[str, ...]:
-    told = "bisection: out of half of the groups, and of a middle one its half; another half may carry less"
-    return (told,) if tier.topology in ("dragonfly", "dragonfly_plus") and tier.endpoints > 1 else ()
 
 
 def _cube_notes(kind: TierCapabilities[Tier]) -> tuple[str, ...]:
