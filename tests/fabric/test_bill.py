@@ -241,6 +241,9 @@ def test_costs_of_unlike_parts_are_said_to_be() -> None:
     assert "do not cover the same" not in alike.summary()
 
 
+ONE_RAIL = "ib.sizing={rails: 1, nics_per_rail: 8, radix: 64}"
+
+
 @pytest.mark.parametrize(
     ("name", "said"), [("dgx-h100", "what joins the rails, 4 switches for 256 uplinks"), ("rail-only", ""), ("nvl72", "")]
 )
@@ -249,3 +252,9 @@ def test_a_spine_that_is_in_no_rail_is_said(name: str, said: str) -> None:
     shown = run("fabric", "show", name)
     assert shown.code == 0
     assert [line.partition(": ")[2] for line in shown.out.splitlines() if "not counted" in line] == [said] * bool(said)
+
+
+def test_one_rail_joins_no_others() -> None:
+    shown = run("fabric", "show", "dgx-h100", "--set", ONE_RAIL, "--set", "ib.size=4", "--set", "ib.levels.leaf.group=4")
+    assert "32 up on a leaf switch" in shown.out
+    assert "not counted" not in shown.out

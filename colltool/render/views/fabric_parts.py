@@ -108,8 +108,8 @@ def plan_lines(plan: ClosPlan) -> Iterator[str]:
 
 def uncounted(plan: ClosPlan) -> Iterator[str]:
     """What rails that end in leaves lead to: it is part of no rail, and a plan is of rails."""
-    top = plan.levels[-1]
-    if uplinks := top.switches * top.up_ports:
+    top, several = plan.levels[-1], plan.rails > plan.split
+    if several and (uplinks := top.switches * top.up_ports):
         spines = switches_text(-(-uplinks // plan.radix))
         yield f"not counted, here and below: what joins the rails, {spines} for {uplinks} uplinks"
 
