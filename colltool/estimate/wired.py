@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -16,7 +16,7 @@ from colltool.fabric.topology import capabilities_of
 if TYPE_CHECKING:
     from colltool.estimate.link_cost import LinkCost
     from colltool.schedules.executor import Network
-    from colltool.schedules.links import Floats, Indices, LinkModel
+    from colltool.schedules.links import Floats, Indices, LinkModel, LinkUse
     from colltool.schedules.program import Step
 
 
@@ -178,36 +178,43 @@ class WiredTiers:
             made.append(links_on(seat, places, eta_alpha=one.eta_alpha, eta_beta=one.eta_beta, last=last))
         return Network(*made)
 
-    def placed(self, ranks: Indices) -> Indices:
-        """Where the network's links have these ranks."""
+    def _placed(self, ranks: Indices) -> Indices:
         return place_of_each(self.uneven, self.ranks)[ranks] if self.uneven else ranks
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
         """Seconds of each port, link and uplink, for sizes in bytes."""
-        return self.network.loads(self.placed(src), self.placed(dst), size)
+        return self.network.loads(self._placed(src), self._placed(dst), size)
 
     def on(self, src: Indices, dst: Indices) -> Indices:
         """The tier on which each message travels."""
         from colltool.schedules.links import tier_of
 
-        return tier_of(self.network.tiers, self.placed(src), self.placed(dst))
+        return tier_of(self.network.tiers, self._placed(src), self._placed(dst))
+
+    def uses(self, src: Indices, dst: Indices) -> Iterator[tuple[int, LinkUse]]:
+        """What the messages load, class by class of each tier, with the number of the tier."""
+        import numpy as np
+
+        on, src, dst = self.on(src, dst), self._placed(src), self._placed(dst)
+        for number, tier in enumerate(self.network.tiers):
+            here = np.flatnonzero(on == number)
+            for use in tier.uses(src[here], dst[here]):
+                yield number, use._replace(message=here[use.message])
 
     def alone(self, src: Indices, dst: Indices) -> Floats:
         """Seconds a byte of each message were it the only one: of its narrowest port or link, η included."""
         import numpy as np
 
-        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self.placed(src), self.placed(dst)
-        for number, tier in enumerate(self.network.tiers):
-            here = np.flatnonzero(on == number)
-            for use in tier.uses(src[here], dst[here]):
-                np.maximum.at(took, here[use.message], use.share / tier.classes[use.number].capacity_Bps)
+        took = np.zeros(len(src))
+        for number, use in self.uses(src, dst):
+            np.maximum.at(took, use.message, use.share / self.network.tiers[number].classes[use.number].capacity_Bps)
         return took
 
     def latency(self, src: Indices, dst: Indices) -> Floats:
         """Each message's α on the tier where it travels, η included; seconds."""
         import numpy as np
 
-        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self.placed(src), self.placed(dst)
+        on, took, src, dst = self.on(src, dst), np.zeros(len(src)), self._placed(src), self._placed(dst)
         for number, tier in enumerate(self.network.tiers):
             here = on == number
             if here.any():

@@ -48,17 +48,12 @@ def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
 
 def _routes(wired: WiredTiers, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]) -> Iterator[Route]:
     """The route of each pair; ``links`` gets the number of every link met, by its tier, class and place there."""
-    import numpy as np
-
-    on, latency = wired.on(src, dst), wired.latency(src, dst)
     used: list[list[int]] = [[] for _ in src]
-    for number, tier in enumerate(wired.network.tiers):
-        here = np.flatnonzero(on == number)
-        for use in tier.uses(wired.placed(src[here]), wired.placed(dst[here])):
-            _refuse_spread(use.share.tolist())
-            for message, place in zip(here[use.message].tolist(), use.resource.tolist(), strict=True):
-                used[message].append(links.setdefault((number, use.number, place), len(links)))
-    yield from zip(src.tolist(), dst.tolist(), latency.tolist(), used, strict=True)
+    for tier, use in wired.uses(src, dst):
+        _refuse_spread(use.share.tolist())
+        for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
+            used[message].append(links.setdefault((tier, use.number, place), len(links)))
+    yield from zip(src.tolist(), dst.tolist(), wired.latency(src, dst).tolist(), used, strict=True)
 
 
 def _refuse_spread(shares: Sequence[float]) -> None:

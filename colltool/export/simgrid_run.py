@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import deque
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -24,7 +25,6 @@ def main() -> None:
     simgrid = import_module("simgrid")
     with open(sys.argv[1]) as stream:
         given = json.load(stream)
-
     engine = simgrid.Engine(["colltool", "--log=root.thres:error", *(f"--cfg=network/{one}" for one in _PLAIN)])
     for name in ("precision/timing", "surf/precision"):  # its name since 3.33, and before
         with suppress(IndexError):
@@ -55,10 +55,6 @@ def _platform(simgrid: Any, given: Any) -> dict[int, Any]:
 
 def _run(simgrid: Any, hosts: dict[int, Any], steps: list[Any], ended: list[float]) -> None:
     """Starts each message when its sender's last step is over, in the order in which messages arrive."""
-    mine: dict[int, list[int]] = {rank: [] for rank in hosts}  # steps of each rank
-    for number, step in enumerate(steps):
-        for rank in sorted({rank for src, dst, _ in step for rank in (src, dst)}):
-            mine[rank].append(number)
     sends: dict[tuple[int, int], list[tuple[int, int]]] = {}
     left: dict[tuple[int, int], int] = {}  # messages of a rank's step that have not arrived
     for number, step in enumerate(steps):
@@ -66,19 +62,21 @@ def _run(simgrid: Any, hosts: dict[int, Any], steps: list[Any], ended: list[floa
             sends.setdefault((src, number), []).append((dst, size))
             for rank in (src, dst):
                 left[rank, number] = left.get((rank, number), 0) + 1
-    place = dict.fromkeys(hosts, 0)
+    ahead: dict[int, deque[int]] = {rank: deque() for rank in hosts}  # steps of each rank
+    for rank, number in left:
+        ahead[rank].append(number)
     going: list[Any] = []
     what: list[tuple[int, int, int]] = []
 
     def start(rank: int) -> None:
-        while place[rank] < len(mine[rank]):
-            number = mine[rank][place[rank]]
+        while ahead[rank]:
+            number = ahead[rank][0]
             for dst, size in sends.pop((rank, number), ()):
                 going.append(simgrid.Comm.sendto_async(hosts[rank], hosts[dst], size))
                 what.append((rank, dst, number))
             if left[rank, number]:
                 return
-            place[rank] += 1
+            ahead[rank].popleft()
 
     for rank in hosts:
         start(rank)

@@ -41,11 +41,22 @@ _LINKS = 6  # up and down a fat tree of three tiers
 
 
 class Installation(NamedTuple):
-    """Where a simulator is looked for, and how to get it."""
+    """Where a simulator is looked for, and how to get it; ``module``: of a Python, which is the program then."""
 
     variable: str
     program: str
     build: str
+    module: str = ""
+
+    @property
+    def spoken(self) -> str:
+        return f"{self.program} with the module {self.module}" if self.module else f"{self.program} on PATH"
+
+    def found(self) -> str | None:
+        """A module's Python: the one that runs this, the one on PATH, or the system's."""
+        tried = (sys.executable, self.program, f"/usr/bin/{self.program}") if self.module else (self.program,)
+        programs = filter(None, map(shutil.which, tried))
+        return next((one for one in programs if not self.module or _has_module(one, self.module)), None)
 
 
 INSTALLATIONS: Mapping[Simulator, Installation] = {
@@ -57,7 +68,7 @@ INSTALLATIONS: Mapping[Simulator, Installation] = {
     "htsim": Installation(
         "COLLTOOL_HTSIM", "htsim_ndp", "build github.com/Broadcom/csg-htsim with make in sim and sim/datacenter"
     ),
-    "simgrid": Installation("COLLTOOL_SIMGRID", "python3", "apt-get install python3-simgrid, or build it with Python"),
+    "simgrid": Installation("COLLTOOL_SIMGRID", "python3", "apt-get install python3-simgrid, or build it with Python", "simgrid"),
 }
 
 
@@ -70,27 +81,20 @@ def simulator_of(name: str) -> Simulator:
 
 def find_simulator(name: Simulator) -> str:
     """The program's path: of its environment variable, else on PATH. ColltoolError where it is not there."""
-    variable, program, build = INSTALLATIONS[name]
-    given = os.environ.get(variable)
-    for tried in [given] if given else _tried(name, program):
-        found = shutil.which(tried)
-        if found is not None and (name != "simgrid" or given or _has_simgrid(found)):
-            return os.path.abspath(found)
-    sought = f"{program} with the module simgrid" if name == "simgrid" else f"{program} on PATH"
-    what = f"{name} is not installed here: no {sought}, and {variable} is not set"
+    one = INSTALLATIONS[name]
+    given = os.environ.get(one.variable)
+    found = shutil.which(given) if given else one.found()
+    if found is not None:
+        return os.path.abspath(found)
+    what = f"{name} is not installed here: no {one.spoken}, and {one.variable} is not set"
     if given:
-        what = f"{variable} names no program that can run: {clipped(given)}"
-    raise ColltoolError(what, argument="simulator", fix=f"{build}, then export {variable}=/path/to/{program}")
-
-
-def _tried(name: Simulator, program: str) -> list[str]:
-    """SimGrid is a module: of this Python, of the one on PATH, or of the system's."""
-    return [sys.executable, program, f"/usr/bin/{program}"] if name == "simgrid" else [program]
+        what = f"{one.variable} names no program that can run: {clipped(given)}"
+    raise ColltoolError(what, argument="simulator", fix=f"{one.build}, then export {one.variable}=/path/to/{one.program}")
 
 
 @lru_cache
-def _has_simgrid(python: str) -> bool:
-    looks = "import importlib.util, sys; sys.exit(importlib.util.find_spec('simgrid') is None)"
+def _has_module(python: str, module: str) -> bool:
+    looks = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
     with suppress(OSError):
         return not subprocess.run([python, "-c", looks], capture_output=True, check=False).returncode
     return False

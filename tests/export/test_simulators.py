@@ -159,7 +159,7 @@ def test_the_command_shows_both_times(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_of_simgrid_the_module_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulators, "_has_simgrid", lambda python: False)
+    monkeypatch.setattr(simulators, "_has_module", lambda python, module: False)
     ran = command("verify", "ar", "-f", "star512", "-n", "8", "--algorithm", "ring", "--with", "simgrid")
     assert (ran.code, ran.out) == (2, "")
     assert "simgrid is not installed here: no python3 with the module simgrid, and COLLTOOL_SIMGRID is not set" in ran.err
