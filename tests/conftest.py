@@ -56,23 +56,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--thorough", action="store_true", help="every case of every sweep; about four times as long")
+    parser.addoption("--thorough", action="store_true", help="every case of every sweep; about three times as long")
     parser.addoption("--update-readme", action="store_true", help="write what the commands of README and guides print; no tests")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With ``--update-readme`` only what writes runs; of cases that are alike some, and nothing thorough unless asked."""
-    left = set(map(id, effort.taken(items)))
-    config.hook.pytest_deselected(items=[item for item in items if id(item) not in left])
-    items[:] = [item for item in items if id(item) in left]
+    kept = effort.taken(items)
     if config.getoption("--update-readme"):
         writers = ("test_a_document_shows_what_its_commands_print", "test_the_picture_is_what_the_command_draws")
-        writing = [item for item in items if any(name in item.nodeid for name in writers)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in writing])
-        items[:] = writing
+        kept = [item for item in items if any(name in item.nodeid for name in writers)]
+    config.hook.pytest_deselected(items=list(set(items).difference(kept)))
+    items[:] = kept
 
 
 def pytest_collection_finish() -> None:
-    """Seventeen thousand collected tests stay to the end: the garbage collector need not look through them again and again."""
+    """Thousands of collected tests stay to the end: the garbage collector need not look through them again and again."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

@@ -26,18 +26,15 @@ def some(cases: Iterable[Case], most: int) -> list[Case]:
 
 
 def taken(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Without those marked ``thorough``, and of the cases of a test marked ``alike(most)`` that many."""
+    """Without those marked ``thorough``, and of the cases of a test marked ``alike(most)`` that many; in their order."""
     if thorough:
         return list(items)
-    found: list[pytest.Item] = []
     cases = defaultdict[tuple[str, int], list[pytest.Item]](list)
     for item in items:
-        mark = item.get_closest_marker("alike")
-        if mark is not None:
+        if (mark := item.get_closest_marker("alike")) is not None:
             cases[item.nodeid.partition("[")[0], *mark.args].append(item)
-        elif item.get_closest_marker("thorough") is None:
-            found.append(item)
-    return [*found, *(item for (_, most), alike in cases.items() for item in some(alike, most))]
+    left = {item for (_, most), alike in cases.items() for item in set(alike).difference(some(alike, most))}
+    return [item for item in items if item not in left and item.get_closest_marker("thorough") is None]
 
 
 def examples(many: int) -> int:
