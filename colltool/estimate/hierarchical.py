@@ -341,5 +341,9 @@ def _options(
     for row in algorithms(laid[0].step.primitive):
         if (only and row.name not in only) or any(_why_not(row, one) for one in laid):
             continue
-        partners = ((one, counterpart(row, one.step.primitive)) for one in laid)
-        yield TierOption(row, tuple((one, own) for one, own in partners if own is not None), placed, readings)
+        phases: list[tuple[PlacedStep, Algorithm]] = []
+        for one in laid:
+            partner = counterpart(row, one.step.primitive)
+            assert partner is not None  # or it had no way back
+            phases.append((one, partner))
+        yield TierOption(row, tuple(phases), placed, readings)

@@ -19,7 +19,7 @@ from colltool.estimate.price import price
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.nccl.nccl_choice import WITH_A_MODEL, price_of_pick, with_library_choice
+from colltool.nccl.nccl_choice import price_of_pick, with_library_choice
 from colltool.training.parallel_config import RankGroup
 
 Busy = tuple[tuple[str, float], ...]
@@ -180,9 +180,7 @@ class CollectiveCostCache:
         asked = fabric, primitive, max(1.0, float(size)), GroupSpec(ranks, stride, in_order=True), self.readings
         if (picked := price_of_pick(*asked)) is not None:
             return _cost(picked, picked.best, fabric.library_name)
-        found = price(*asked)
-        if found.library is not None and found.library.name in WITH_A_MODEL:
-            found = with_library_choice((found,), fabric, self.readings, asked=False)[0]
+        (found,) = with_library_choice((price(*asked),), fabric, self.readings, asked=False)
         runs = found.library.runs if found.library is not None else None
         return _cost(found, runs or found.best, found.library.name if runs is not None and found.library else "")
 
