@@ -36,7 +36,7 @@ class Tree(NamedTuple):
     """From a root to all ranks, links in the order in which they were added; ``share`` of what the root sends in all."""
 
     root: int
-    share: Fraction
+    share: Fraction | float
     links: tuple[tuple[int, int], ...]
 
     @property
@@ -76,10 +76,10 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     common = gcd(*(units * fine for row in links.values() for units in row.values()), rate.numerator)
     scaled = {rank: {to: units * fine // common for to, units in row.items()} for rank, row in links.items()}
     trees = tuple(_packed(scaled, roots, rate.numerator // common))
-    return Forest(float(rate) * unit, trees, _fill(trees, scaled))
+    return Forest(float(rate) * unit, trees, fill_of(trees, scaled))
 
 
-def _fill(trees: Sequence[Tree], links: Capacities) -> float:
+def fill_of(trees: Sequence[Tree], links: Mapping[int, Mapping[int, float]]) -> float:
     """Segments that pass the busiest link before and after all trees are busy, and one; for P from L on.
 
     In moment m a tree's link of depth d carries segment m - d + 1.

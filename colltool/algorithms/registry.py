@@ -81,6 +81,12 @@ TWO_TREES = (
 )
 UB_MESH = 'Liao et al., "UB-Mesh: a hierarchically localized nD-FullMesh datacenter network architecture", 2025, arXiv:2503.20377'
 
+KIM_DRAGONFLY = 'Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 77-88'
+MCF = (
+    'Basu, Zhao, Fantl, Pal, Krishnamurthy, Khoury, "Efficient all-to-all collective communication schedules for direct-connect '
+    'topologies", HPDC 2024, arXiv:2309.13541'
+)
+
 MOST_AT_ONCE = 2048
 """Ranks that send to all at once where messages are routed link by link."""
 MOST_FOLLOWED = 20_000_000

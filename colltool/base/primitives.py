@@ -92,16 +92,17 @@ class Ring(NamedTuple):
 
     ``via``, for a group over several tiers: ``packed`` (each hop by its shortest way), ``outermost`` (all hops over the outer
     tier), ``innermost`` (the inner tier stretched over the group), ``rails`` (one ring for every NIC of a domain, each with its
-    share of the payload), ``links`` (rings that share out all links of a full mesh).
+    share of the payload), ``links`` (rings that share out all links of a full mesh); for a dragonfly ``gateways`` (ranks in the
+    order of the cables between groups).
     """
 
-    via: Literal["packed", "outermost", "innermost", "rails", "links"] = "packed"
+    via: Literal["packed", "outermost", "innermost", "rails", "links", "gateways"] = "packed"
 
 
 class Chain(NamedTuple):
     """A pipeline of segments from the first rank to the last; ``via`` as in :class:`Ring`."""
 
-    via: Literal["packed", "rails", "links"] = "packed"
+    via: Literal["packed", "rails", "links", "gateways"] = "packed"
 
 
 class Trees(NamedTuple):

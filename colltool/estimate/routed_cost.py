@@ -12,6 +12,8 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
+from colltool.algorithms.dragonfly import gateway_order
+from colltool.algorithms.wires import DragonflyWires
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
 from colltool.estimate.assumptions import Readings
@@ -133,11 +135,16 @@ def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> 
     """
     if route.via == "packed":
         return _first(_ahead(ranks, 1, size), ranks - isinstance(route, Chain))
-    rails, start, order = min(wired.domains), 0, []
+    if route.via == "gateways":
+        wires = wired.seats[0].wires
+        assert isinstance(wires, DragonflyWires)  # several_groups let nobody else in
+        order = np.array(gateway_order(wires))
+        return _first(Sends(order, np.roll(order, -1), np.full(ranks, size)), ranks - isinstance(route, Chain))
+    rails, start, walks_of = min(wired.domains), 0, []
     for own in wired.domains:
-        order.append(start + np.add.outer(np.arange(rails), np.arange(own)) % own)
+        walks_of.append(start + np.add.outer(np.arange(rails), np.arange(own)) % own)
         start += own
-    walks = np.concatenate(order, axis=1)  # rank at each place of each walk
+    walks = np.concatenate(walks_of, axis=1)  # rank at each place of each walk
     ends = walks, np.roll(walks, -1, axis=1)
     src, dst = (one[:, : ranks - isinstance(route, Chain)].ravel() for one in ends)
     return Sends(src, dst, np.full(len(src), size / rails))

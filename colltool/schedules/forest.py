@@ -1,33 +1,50 @@
-"""Trees over all links of a graph: segment after segment down each tree at once, a reduction backwards.
+"""Trees over all links of a graph, or ways from rank to rank: segment after segment down each at once, a reduction backwards.
 
-Tree t has P chunks, t * P + s, of its share of what its root sends.
+Tree or way t has P chunks, t * P + s, of its share of what its root sends.
 """
 
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colltool.algorithms.forest import Forest, forest_on, roots_of
 from colltool.algorithms.group import Group
-from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.algorithms.mcf import flows_on
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.program import Batches, Edges, Program, backwards, fired, schedule
+
+Floats = NDArray[np.float64]
 
 
 @schedule("forest", AR, AG, RS, BC, REDUCE)
 def forest(primitive: Primitive, group: Group, segments: int) -> Program:
     roots = roots_of(primitive, group)
     found = forest_on(group, roots)
-    edges = _edges(found)
-
-    def down() -> Batches:
-        for moment in range(found.depth + segments - 1):
-            yield (fired(edges, edges.depth - 1, segments, moment),)
-
-    up = backwards(down()) if primitive in (AR, RS, REDUCE) else iter(())
+    up = backwards(_down(found, segments)) if primitive in (AR, RS, REDUCE) else iter(())
     root = np.repeat([tree.root for tree in found.trees], segments)
-    size = np.repeat([float(tree.share) / len(roots) / segments for tree in found.trees], segments)
-    batches = up if primitive in (RS, REDUCE) else chain(up, down())
-    return Program(primitive, group.ranks, group.ranks, size, home=root, target=root, batches=batches)
+    batches = up if primitive in (RS, REDUCE) else chain(up, _down(found, segments))
+    sizes = _sizes(found, len(roots), segments)
+    return Program(primitive, group.ranks, group.ranks, sizes, home=root, target=root, batches=batches)
+
+
+@schedule("mcf", A2A)
+def mcf(primitive: Primitive, group: Group, segments: int) -> Program:
+    found = flows_on(group)
+    start, end = (np.repeat([way.links[at][at] for way in found.trees], segments) for at in (0, -1))
+    sizes = _sizes(found, group.ranks, segments)
+    return Program(primitive, group.ranks, group.ranks, sizes, home=start, target=end, batches=_down(found, segments))
+
+
+def _sizes(found: Forest, parts: int, segments: int) -> Floats:
+    """Bytes of each chunk in units of M, of which a root sends so many parts."""
+    return np.repeat([float(tree.share) / parts / segments for tree in found.trees], segments)
+
+
+def _down(found: Forest, segments: int) -> Batches:
+    edges = _edges(found)
+    for moment in range(found.depth + segments - 1):
+        yield (fired(edges, edges.depth - 1, segments, moment),)
 
 
 def _edges(found: Forest) -> Edges:

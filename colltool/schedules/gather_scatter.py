@@ -15,27 +15,28 @@ from colltool.schedules.lattice import embedded_ring
 from colltool.schedules.program import Batches, Indices, Program, equal_chunks, gathered, moves, schedule, step, strides
 
 
-def gather_on_ring(n: int) -> Batches:
+def gather_on_ring(ring: Indices) -> Batches:
     """Step k: every rank passes on the chunk of the rank k places behind it."""
-    rank = np.arange(n, dtype=np.int64)
-    for k in range(n - 1):
-        yield (step(rank, (rank + 1) % n, (rank - k) % n),)
+    for k in range(len(ring) - 1):
+        yield (step(ring, np.roll(ring, -1), np.roll(ring, k)),)
 
 
-def _scatter_on_ring(n: int) -> Batches:
+def _scatter_on_ring(ring: Indices) -> Batches:
     """Step k: every rank passes on its partial sum of the chunk that belongs k+1 places behind it."""
-    rank = np.arange(n, dtype=np.int64)
-    for k in range(n - 1):
-        yield (step(rank, (rank + 1) % n, (rank - k - 1) % n, add=True),)
+    for k in range(len(ring) - 1):
+        yield (step(ring, np.roll(ring, -1), np.roll(ring, k + 1), add=True),)
 
 
 @schedule("ring", AR, AG, RS, per_pair=1)
 def _ring(primitive: Primitive, group: Group, _segments: int) -> Program:
-    n = group.ranks
-    if group.axes:
-        return embedded_ring(primitive, group)
-    around = {AG: gather_on_ring(n), RS: _scatter_on_ring(n)}
-    return equal_chunks(primitive, n, n, around.get(primitive) or chain(around[RS], around[AG]))
+    return embedded_ring(primitive, group) if group.axes else on_ring(primitive, np.arange(group.ranks, dtype=np.int64))
+
+
+def on_ring(primitive: Primitive, ring: Indices) -> Program:
+    """All that a ring can do; ``ring``: the ranks in their order round it."""
+    around = {AG: gather_on_ring(ring), RS: _scatter_on_ring(ring)}
+    batches = around.get(primitive) or chain(around[RS], around[AG])
+    return equal_chunks(primitive, len(ring), len(ring), batches)
 
 
 @moves("recursive-doubling", AG)

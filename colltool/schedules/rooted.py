@@ -102,8 +102,13 @@ def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Pr
 
 @schedule("chain", BC, REDUCE)
 def _chain(primitive: Primitive, group: Group, segments: int) -> Program:
-    rank = np.arange(1, group.ranks)
-    return pipelined(primitive, group.ranks, segments, Edges(rank, rank - 1, 0 * rank, rank))
+    return in_line(primitive, np.arange(group.ranks), segments)
+
+
+def in_line(primitive: Primitive, line: Indices, segments: int) -> Program:
+    """Segment behind segment from rank to rank in this order, the root first."""
+    place = np.arange(1, len(line))
+    return pipelined(primitive, len(line), segments, Edges(line[1:], line[:-1], 0 * place, place))
 
 
 @schedule("multi-link-chain", BC, REDUCE, per_pair=lambda n: 2 * n)
@@ -135,7 +140,7 @@ def _scattered(n: int) -> Batches:
 @moves("scatter-allgather", BC)
 def _scatter_allgather(n: int) -> Batches:
     """Binomial scatter of N blocks, then a ring all-gather that sends ranks even the blocks they have."""
-    return chain(_scattered(n), gather_on_ring(n))
+    return chain(_scattered(n), gather_on_ring(np.arange(n, dtype=np.int64)))
 
 
 @schedule("send", P2P, per_pair=1)

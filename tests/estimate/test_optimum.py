@@ -92,16 +92,14 @@ CASES = {
         graph(*({"between": list(ends), "links": links} for ends, links in CUBE_MESH.items())),
         {way: links * BW for (a, b), links in CUBE_MESH.items() for way in ((a, b), (b, a))},
         8,
-        {"a2a": 1.38},
     ),
     "a ring with a chord": Case(graph((0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)),
         lp.both_ways([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)], BW), 5),
     "HyperX of ranks": Case(hyperx(3, 3), grid((3, 3), (BW, BW)), 9),
     "HyperX, slower axis": Case(hyperx(4, 2, links=[{}, {"bandwidth": "50GB/s"}]), grid((4, 2), (BW, BW / 2)), 8),
     "HyperX of switches": Case(hyperx(2, 3, hosts=2), ports(12, 2) | shifted(grid((2, 3), (BW, BW)), 12), 12),
-    "balanced dragonfly": Case(dragonfly(1, 3, 4), groups_of(4, 3, 1, 1), 12, {"bc": 1.51}),
-    "dragonfly of cables to spare": Case(dragonfly(2, 2, 3, cables=2), groups_of(3, 2, 2, 2), 12,
-        {"a2a": 1.26, "ag": 1.82, "bc": 2.01}),
+    "balanced dragonfly": Case(dragonfly(1, 3, 4), groups_of(4, 3, 1, 1), 12),
+    "dragonfly of cables to spare": Case(dragonfly(2, 2, 3, cables=2), groups_of(3, 2, 2, 2), 12, {"a2a": 1.26}),
 }  # fmt: skip
 BEST = {"a2a": lp.all_to_all_s, "ag": lp.all_gather_s, "bc": lp.broadcast_s}
 

@@ -1,0 +1,26 @@
+"""Rings and chains through the ranks of a dragonfly in the order of its cables."""
+
+import numpy as np
+
+from colltool.algorithms.dragonfly import gateway_order
+from colltool.algorithms.group import Group
+from colltool.algorithms.wires import DragonflyWires
+from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.schedules.gather_scatter import on_ring
+from colltool.schedules.program import Indices, Program, schedule
+from colltool.schedules.rooted import in_line
+
+
+@schedule("gateway-ring", AR, AG, RS, per_pair=1)
+def _gateway_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
+    return on_ring(primitive, _order(group))
+
+
+@schedule("gateway-chain", BC, REDUCE)
+def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    return in_line(primitive, _order(group), segments)
+
+
+def _order(group: Group) -> Indices:
+    assert isinstance(group.wires, DragonflyWires)  # several_groups let nobody else in
+    return np.array(gateway_order(group.wires), dtype=np.int64)
