@@ -24,15 +24,6 @@ from colltool.fabric import load
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile(
-    "repeatable",
-    derandomize=True,
-    deadline=None,
-    max_examples=30,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("repeatable")
 # Hypothesis would parse every module for constants to draw: seconds of each worker, and other examples where other modules are.
 providers._get_local_constants = lambda: providers._local_constants
 
@@ -53,6 +44,15 @@ def datasheet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     effort.thorough = config.getoption("--thorough")
+    settings.register_profile(
+        "repeatable",
+        derandomize=True,
+        deadline=None,
+        max_examples=effort.examples(50),
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

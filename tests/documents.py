@@ -63,13 +63,23 @@ def shown(text: str) -> list[Shown]:
     return [command for block in blocks(text, "console") for command in commands(block)]
 
 
-def refreshed(text: str, run: Callable[..., Any]) -> str:
-    """The document with what its commands print now; they run in its order, in the current directory."""
+def takes_seconds(line: str) -> bool:
+    """Whether a command prices hundreds of steps, or every size of a sample."""
+    return any(f" {word} " in line for word in ("report", "sensitivity", "--search", "--target")) or (
+        " plan " in line and " --vary " in line
+    )
+
+
+def refreshed(text: str, run: Callable[..., Any], *, slow: bool = True) -> str:
+    """The document with what its commands print now; they run in its order, in the current directory.
+
+    Not ``slow``: those that take seconds are left as they stand.
+    """
 
     def block(match: re.Match[str]) -> str:
         lines = []
         for command in commands(match[1]):
-            output = command.printed(run)
+            output = command.printed(run) if slow or not takes_seconds(command.line) else command.output
             lines += [f"{PROMPT}{command.line}", *([output] if output else [])]
         return "\n".join(["```console", *lines, "```"])
 

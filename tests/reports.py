@@ -12,6 +12,7 @@ import colltool
 from colltool.analysis.report import Report
 
 EVIL = "<script>alert(1)</script> \"'&{{ 7*7 }} <img src=x onerror=alert(2)> \u202e"
+DATASHEET = Path(__file__).parent / "data" / "datasheet" / "dgx-h100.yaml"
 FOUR_TO_ONE = "ib.levels.spine.oversubscription=1,4"
 
 
@@ -24,9 +25,9 @@ def logs(folder: Path, device: str = machine_logs.H100, group: str = "default_pg
 
 
 def small(folder: Path, **more: Any) -> Report:
-    """A page about 64 H100 with a spine of 1:1 and of 4:1."""
+    """A page about 64 H100 by their datasheet, which are quick to price, with a spine of 1:1 and of 4:1."""
     asked = {"vary": FOUR_TO_ONE, "overrides": ["ib.levels.leaf.group=4"], "job": "llama3-70b", "ranks": 64, "logs": logs(folder)}
-    return colltool.report("dgx-h100", **({"primitives": ("ar", "a2a")} | asked | more))
+    return colltool.report(DATASHEET, **({"primitives": ("ar", "a2a")} | asked | more))
 
 
 def page(folder: Path) -> Report:

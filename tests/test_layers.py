@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from small import TOPOLOGIES
@@ -85,8 +86,13 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 every_module = swept("module", MODULES)
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Parsed by the worker that reads them."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
 def floor(module: str) -> int:
@@ -135,7 +141,7 @@ def test_the_reader_of_imports_reads_them() -> None:
 def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
     above = {
         name
-        for name, inside in imports(TREES[module])
+        for name, inside in imports(trees()[module])
         if (name == "colltool" or name.startswith("colltool."))
         and floor(name) > floor(module)
         and not (module == "colltool" and inside)  # the front door opens on first use
@@ -146,7 +152,7 @@ def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
 
 @every_module
 def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
-    for name, _ in imports(TREES[module]):
+    for name, _ in imports(trees()[module]):
         rooms = ROOMS.get(name.partition(".")[0])
         assert rooms is None or any(module == room or module.startswith(f"{room}.") for room in rooms), f"{module} imports {name}"
 
@@ -167,12 +173,12 @@ ON_ARRAYS = {
 def test_numpy_only_where_arrays_are(module: str) -> None:
     if module in ON_ARRAYS or module.rpartition(".")[0] in ON_ARRAYS:
         return
-    assert not [name for name, inside in imports(TREES[module]) if name.partition(".")[0] == "numpy" and not inside]
+    assert not [name for name, inside in imports(trees()[module]) if name.partition(".")[0] == "numpy" and not inside]
 
 
 @every_module
 def test_click_is_not_even_imported_for_types(module: str) -> None:
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(trees()[module]):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
         assert not [name for name in names if name.partition(".")[0] == "click"]
@@ -185,18 +191,16 @@ def test_a_module_is_one_thought(module: str) -> None:
 
 @every_module
 def test_a_function_fits_a_screen(module: str) -> None:
-    for function in functions(TREES[module]):
+    for function in functions(trees()[module]):
         body = function.body[1:] if ast.get_docstring(function) is not None else function.body
         lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
         assert lines <= MAX_BODY_LINES, f"{function.name} has {lines} lines"
 
 
-OWN = {
-    node.name
-    for tree in TREES.values()
-    for node in ast.walk(tree)
-    if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("__")
-}
+@cache
+def own_names() -> set[str]:
+    nodes = (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    return {node.name for node in nodes if not node.name.startswith("__")}
 
 
 def long_calls(tree: ast.AST) -> Iterator[str]:
@@ -204,13 +208,13 @@ def long_calls(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and len(node.args) > MOST_BY_POSITION:
             name = dotted(node.func).rpartition(".")[2]
-            if name in OWN:
+            if name in own_names():
                 yield f"{name} in line {node.lineno}"
 
 
 @every_module
 def test_what_has_many_parts_is_built_by_keyword(module: str) -> None:
-    found = list(long_calls(TREES[module]))
+    found = list(long_calls(trees()[module]))
     assert not found
 
 
@@ -221,7 +225,7 @@ def test_long_calls_are_seen() -> None:
 
 @every_module
 def test_every_module_says_what_it_is_for(module: str) -> None:
-    assert ast.get_docstring(TREES[module]), f"{module} says nothing about itself"
+    assert ast.get_docstring(trees()[module]), f"{module} says nothing about itself"
 
 
 def test_every_floor_is_used() -> None:
@@ -243,7 +247,7 @@ def test_the_house_can_be_kept_in_mind() -> None:
     arrows = {
         (room[module], room[name])
         for module in MODULES
-        for name, _ in imports(TREES[module])
+        for name, _ in imports(trees()[module])
         if name in room and room[name] != room[module]
     }
     assert len(set(room.values())) <= MOST_ROOMS
@@ -252,13 +256,15 @@ def test_the_house_can_be_kept_in_mind() -> None:
 
 def test_no_class_name_stands_twice() -> None:
     """Private or public: whoever searches for a name finds one class."""
-    found = Counter(node.name.lstrip("_") for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    found = Counter(
+        node.name.lstrip("_") for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
     assert not [name for name, times in found.items() if times > 1]
 
 
 def test_streams_belong_to_the_command_line() -> None:
     """Only cli prints and raises SystemExit; nobody, not even it, ends the process."""
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         assert "_exit" not in {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}, module
         if module.startswith("colltool.cli"):
             continue
@@ -275,11 +281,14 @@ def case_classes(pattern: ast.AST) -> set[str]:
     return {node.cls.id for node in ast.walk(pattern) if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name)}
 
 
+def names_in(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
 def silent_checks(tree: ast.AST) -> Iterator[str]:
     """Questions about the kind of a tier that mypy does not see through: a new topology would slip past them."""
     for node in ast.walk(tree):
-        named = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} if isinstance(node, ast.Call) else set()
-        if isinstance(node, ast.Call) and dotted(node.func) == "isinstance" and named & TIER_CLASSES:
+        if isinstance(node, ast.Call) and dotted(node.func) == "isinstance" and names_in(node) & TIER_CLASSES:
             yield ast.unparse(node)
         if isinstance(node, ast.Call) and dotted(node.func) in ("getattr", "hasattr"):
             subject = ast.unparse(node.args[0]).rpartition(".")[2]
@@ -298,7 +307,7 @@ def silent_checks(tree: ast.AST) -> Iterator[str]:
 
 @every_module
 def test_nobody_asks_a_tier_for_its_kind_where_mypy_cannot_follow(module: str) -> None:
-    assert not list(silent_checks(TREES[module])), f"{module}: ask colltool.fabric.topology.capabilities_of"
+    assert not list(silent_checks(trees()[module])), f"{module}: ask colltool.fabric.topology.capabilities_of"
 
 
 def test_silent_checks_are_seen() -> None:
@@ -318,6 +327,6 @@ def test_silent_checks_are_seen() -> None:
 
 
 def test_only_groups_place_ranks() -> None:
-    makers = {module for module, tree in TREES.items() for node in ast.walk(tree)
+    makers = {module for module, tree in trees().items() for node in ast.walk(tree)
               if isinstance(node, ast.Call) and dotted(node.func) in ("Span", "Placed")}  # fmt: skip
     assert makers == {"colltool.estimate.groups"}

@@ -16,13 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent / "benchmarks"))
 import fit_across
 import fit_fabrics
 import fit_mpi
+from effort import some
 from measured_rows import rows, sources
 from swept import swept
 
 LARGE = 128 * 2**20
-PUBLISHED = [row for row in rows() if not row.source.source_id.startswith("aic-") and row.source.fabric in fit_fabrics.KNOWN]
 LONG = pytest.mark.thorough
 """Fits of up to half a minute."""
+PUBLISHED = [row for row in rows() if not row.source.source_id.startswith("aic-") and row.source.fabric in fit_fabrics.KNOWN]
 MADE = sorted(fit_fabrics.KNOWN)
 MADE_FROM = [row for row in PUBLISHED if row.role == "fit" and not row.algorithm and row.bytes >= LARGE]
 
@@ -42,7 +43,7 @@ def test_every_row_names_a_public_source_and_stands_once() -> None:
     assert all(row.role in ("fit", "check") and row.time_s > 0 and row.bytes > 0 and row.ranks >= 2 for row in rows())
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one == "nvl72" else LONG) for one in MADE])
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one == "mi300x" else LONG) for one in MADE])
 def test_a_fabric_made_again_is_the_one_that_ships(name: str) -> None:
     assert (fit_fabrics.FOLDER / f"{name}.yaml").read_text(encoding="utf-8") == fit_fabrics.text_of(name)
 
@@ -56,7 +57,7 @@ def test_hosts_with_mpi_made_again_are_those_that_ship() -> None:
     assert all(line in tier["protocols"] for one, tier in zip(made, data["tiers"], strict=True) for line in one["protocols"])
 
 
-@swept("row", MADE_FROM, most=100)
+@swept("row", MADE_FROM, most=40)
 def test_a_fabric_gives_back_the_figures_it_was_made_from(row: fit_across.Row) -> None:
     """Large messages; machines of one kind that differ by a third (two clouds' A100) meet in the middle.
 
@@ -66,7 +67,7 @@ def test_a_fabric_gives_back_the_figures_it_was_made_from(row: fit_across.Row) -
 
 
 def test_most_figures_are_near() -> None:
-    errors = sorted(abs(ratio(row) - 1) for row in MADE_FROM)
+    errors = sorted(abs(ratio(row) - 1) for row in some(MADE_FROM, 60))
     assert errors[len(errors) // 2] <= 0.03
     assert errors[int(0.8 * len(errors))] <= 0.08
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ MACHINES = ("dgx-h100", "dgx-a100", "dgx-b200", "hgx-h200", "nvl72")
 SIZES = st.integers(3, 34).map(lambda k: 2.0**k * 1.1)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(25))
 @given(st.sampled_from(MACHINES), st.sampled_from(["ar", "ag", "rs"]), st.sampled_from([8, 16, 64, 144]), SIZES)
 def test_a_price_a_cell_a_column_and_a_plan_s_call_are_one(name: str, primitive: str, ranks: int, size: float) -> None:
     if name == "nvl72" and 72 < ranks < 144:

@@ -99,7 +99,7 @@ def prepares_either(node: ast.AST) -> bool:
 
 
 def is_either(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) == "either"
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "either"
 
 
 def test_options_are_those_of_the_table_of_arguments() -> None:

@@ -144,6 +144,7 @@ def test_the_shipped_fabric_has_what_the_model_needs() -> None:
     assert fabric_data("dgx-h100", [])["library"]["name"] == "nccl"
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_log_in_which_the_switch_ran_alone_leaves_no_ring_that_nothing_ran_under(seed: int) -> None:
     """NCCL picks a ring for the first size and NVLS from then on."""

@@ -489,7 +489,7 @@ print(json.dumps({name: run(*args) for name, args in json.load(sys.stdin).items(
 
 def test_another_hash_seed_gives_the_same_bytes(folder: Path) -> None:
     """What every command leaves behind, in two processes whose sets and dicts are ordered differently; one test, run once."""
-    taken = some(COMMANDS, 20)
+    taken = some(COMMANDS, 8)
     asked = {name: [*COMMANDS[name], "--format", "json" if name != "fabric show" else "table"] for name in taken}
     command = [sys.executable, "-c", EVERY, str(Path(__file__).parent)]
     found = []

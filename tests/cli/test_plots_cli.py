@@ -42,7 +42,7 @@ def test_every_command_with_a_picture_is_here(run: Run) -> None:
     assert drawn == {args[0] for args in COMMANDS.values()} | ELSEWHERE
 
 
-@pytest.mark.alike(4)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_picture_stands_beside_the_same_answer(run: Run, name: str) -> None:
     plain, drawn = run(*COMMANDS[name]), run(*COMMANDS[name], "--plot", "seen.svg")

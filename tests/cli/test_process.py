@@ -399,7 +399,7 @@ def test_a_written_file_is_utf8_everywhere(spawn: Any, folder: Path) -> None:
     assert "α" in Path("out").read_text(encoding="utf-8")
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}, {"COLUMNS": "20"}, {"TERM": "dumb"}], ids=str)
 def test_a_pipe_ignores_the_terminal(env: dict[str, str], spawn: Any) -> None:
     done = spawn(*PRICE, env=env)

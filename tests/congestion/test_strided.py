@@ -64,7 +64,7 @@ def alike(where: Fabric, ranks: int, stride: int, algorithm: str, primitive: str
     )
 
 
-@pytest.mark.alike(4)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("where", SWITCHED)
 def test_a_ring_has_one_price_however_it_is_counted(where: str, alone: bool) -> None:

@@ -258,6 +258,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_flood_of_errors_is_refused_at_once(flood: str) -> None:
     start = time.process_time()

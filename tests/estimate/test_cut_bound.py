@@ -103,7 +103,7 @@ def below(where: Fabric, primitive: Primitive, size: float, group: AnyGroup, rea
             for row in rows if row.lower_bound_s is not None and row.total_s < row.lower_bound_s * (1 - 1e-9)]  # fmt: skip
 
 
-@swept("name", shipped_fabrics(), most=10)
+@swept("name", shipped_fabrics(), most=4)
 def test_no_price_of_a_shipped_fabric_is_below(name: str) -> None:
     where = shipped(name)
     counts = whole_groups(where)

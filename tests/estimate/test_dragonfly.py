@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import M, below_the_cut, seconds
@@ -68,7 +69,7 @@ def dragonflies(draw: st.DrawFn) -> Tier:
 
 
 @given(dragonflies(), st.sampled_from([(), (star(2, bw=400.0),), (full_mesh(3, bw=300.0),)]), st.sampled_from(list(Primitive)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_price_is_below_the_cut(tier: Tier, inside: tuple[Tier, ...], primitive: Primitive) -> None:
     assert below_the_cut(fabric(*inside, tier), primitives=[primitive]) == []
 

@@ -15,7 +15,7 @@ from colltool.fabric.load import shipped_fabrics
 LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
 
 
-@swept("name", shipped_fabrics(), most=5)
+@swept("name", shipped_fabrics(), most=2)
 def test_more_ranks_and_more_bytes_are_never_faster_on_a_shipped_fabric(name: str) -> None:
     own = shipped(name)
     for number, primitive in enumerate(Primitive):
@@ -24,14 +24,14 @@ def test_more_ranks_and_more_bytes_are_never_faster_on_a_shipped_fabric(name: st
             assert fewer_faster(own.under(library), primitive, most=4)[0] == []
 
 
-@swept("name", shipped_fabrics(), most=5)
+@swept("name", shipped_fabrics(), most=3)
 def test_nothing_better_makes_a_shipped_fabric_slower(name: str) -> None:
     where = shipped(name)
     for primitive in Primitive:
         assert slower_when_better(where, primitive, where.ranks) == []
 
 
-@swept("seed", range(24), most=12)
+@swept("seed", range(24), most=6)
 def test_on_fabrics_that_nobody_thought_of(seed: int) -> None:
     where = gated.made(seed)
     readings = gated.READINGS[seed % len(gated.READINGS)]

@@ -442,7 +442,7 @@ def winner_at(winners: Any, size: float) -> tuple[str, str]:
     return found.algorithm, found.protocol
 
 
-@swept("where", [ONE, TWO])
+@swept("where", [ONE, TWO], most=1)
 @swept("primitive", ["ar", "ag", "bc"], most=1)
 @swept("model", [{}, {"pipelining": "optimal", "phases": "sequential"}, {"ideal": True, "phases": "pipelined"}])
 def test_winners_are_the_best_prices(where: Fabric, primitive: str, model: dict[str, Any]) -> None:

@@ -70,6 +70,7 @@ def test_a_shape_that_cannot_be_says_what_to_write(where: Fabric, who: GroupSpec
     assert refused.value.argument == "shape"
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("name", ["tpu-v5p", "tpu-v4-512", "torus512", "mesh512", "trn2-ultraserver"])
 def test_what_is_executed_is_the_slice(name: str) -> None:
     """Messages over the links of the slice, step by step, take the seconds of the price."""

@@ -99,7 +99,7 @@ def check(where: Fabric, primitive: Primitive, n: int, size: float, model: dict[
 
 
 @swept("primitive", list(Primitive))
-@swept("name", FABRICS, most=8)
+@swept("name", FABRICS, most=4)
 def test_every_rank_count_has_a_price(name: str, primitive: Primitive) -> None:
     where = known(name)
     turn = list(Primitive).index(primitive) % 2  # every other count: the next primitive takes those between
@@ -108,7 +108,7 @@ def test_every_rank_count_has_a_price(name: str, primitive: Primitive) -> None:
 
 
 @swept("primitive", list(Primitive))
-@swept("name", FABRICS, most=8)
+@swept("name", FABRICS, most=4)
 def test_every_reading_has_a_price(name: str, primitive: Primitive) -> None:
     where = known(name)
     counts = some_ranks(where)
@@ -121,7 +121,7 @@ def test_every_reading_has_a_price(name: str, primitive: Primitive) -> None:
 @pytest.mark.parametrize("primitive", list(Primitive))
 def test_an_array_of_sizes_has_a_price_everywhere(primitive: Primitive) -> None:
     sizes = np.geomspace(1, 1e12, 7)
-    for where in map(known, some(FABRICS, 15)):
+    for where in map(known, some(FABRICS, 6)):
         for row in colltool.price(where, primitive, size=sizes).results:
             assert np.all(np.isfinite(row.total_s))
             assert np.all(np.diff(row.total_s) >= 0)
@@ -153,7 +153,7 @@ def test_equal_questions_get_equal_answers() -> None:
             assert colltool.price(known(name), primitive, size=1e6) == colltool.price(known(name), primitive, size=1e6)
 
 
-@swept("name", FABRICS)
+@swept("name", FABRICS, most=10)
 def test_sweep_of_price_lists(name: str) -> None:
     """Without sizes: the winner and the runner-up of those that may lead, from 1 KB to 1 GB."""
     listed = colltool.price_list(known(name), "ar")

@@ -24,7 +24,7 @@ def document(**more: Any) -> dict[str, Any]:
     return {"schema": "colltool.fabric/1", "name": "small", "tiers": [TIER], **more}
 
 
-@swept("name", shipped_fabrics(), most=15)
+@swept("name", shipped_fabrics(), most=5)
 def test_shipped_fabrics_survive(name: str) -> None:
     data = fabric_data(name)
     text = fabric_text(data)

@@ -15,6 +15,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @pytest.fixture(scope="session")
+def page(report: Report) -> str:
+    """Its text."""
+    return report.to_html()
+
+
+@pytest.fixture(scope="session")
 def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Every text tries to be markup."""
     return reports.hostile(tmp_path_factory.mktemp("hostile")).to_html()

@@ -64,6 +64,7 @@ class TestPage:
         box = [float(part) for part in root.attrib["viewBox"].split()]
         assert width / height == pytest.approx(box[2] / box[3], rel=0.01)
 
+    @pytest.mark.alike(1)
     @pytest.mark.parametrize("name", ["plan", "map", "diagnosis"])
     def test_the_same_each_time(self, name: str) -> None:
         assert svg(name) == page_svg(made(name), MAKERS[name][1])

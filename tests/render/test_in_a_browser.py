@@ -25,11 +25,10 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
-@pytest.fixture(scope="module", params=["report", "hostile_page"], ids=["page", "hostile"])
-def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["page", "hostile_page"], ids=["page", "hostile"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("browser") / "report.html"
-    made = request.getfixturevalue(request.param)
-    path.write_text(made if isinstance(made, str) else made.to_html(), encoding="utf-8")
+    path.write_text(request.getfixturevalue(request.param), encoding="utf-8")
     return path
 
 
@@ -56,19 +55,19 @@ class Opened:
 
 @pytest.mark.alike(4)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_wider_than_the_window_or_asked_for(browser: Any, page: Path, width: int) -> None:
-    with Opened(browser, page, width) as opened:
+def test_nothing_is_wider_than_the_window_or_asked_for(browser: Any, path: Path, width: int) -> None:
+    with Opened(browser, path, width) as opened:
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
         wide = opened.page.evaluate("""[...document.querySelectorAll('svg, p, h1, h2, h3, li, pre, .scroll')]
             .filter(one => !one.closest('figure') && one.getBoundingClientRect().right > innerWidth + 1)
             .map(one => one.outerHTML.slice(0, 80))""")
         assert not wide  # but for pictures, which scroll in their figures
-        assert opened.asked == [page.as_uri()]
+        assert opened.asked == [path.as_uri()]
         assert not opened.said
 
 
-def test_pictures_fill_the_page_and_their_text_is_of_its_size(browser: Any, page: Path) -> None:
-    with Opened(browser, page, 1280) as opened:
+def test_pictures_fill_the_page_and_their_text_is_of_its_size(browser: Any, path: Path) -> None:
+    with Opened(browser, path, 1280) as opened:
         shares = opened.page.evaluate("""[...document.querySelectorAll('figure:not(.beside figure) > svg')].map(one =>
             one.getBoundingClientRect().width / document.querySelector('main').getBoundingClientRect().width)""")
         assert shares
@@ -78,10 +77,10 @@ def test_pictures_fill_the_page_and_their_text_is_of_its_size(browser: Any, page
         assert all(0.8 < scale < 1.25 for scale in scales)
 
 
-def test_the_answer_prints_on_two_pages_and_the_rest_folds(browser: Any, page: Path) -> None:
+def test_the_answer_prints_on_two_pages_and_the_rest_folds(browser: Any, path: Path) -> None:
     context = browser.new_context()
     shown = context.new_page()
-    shown.goto(page.as_uri())
+    shown.goto(path.as_uri())
     shown.emulate_media(media="print")
     assert shown.locator("article").first.is_hidden()
     assert shown.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") <= 3  # the third has the appendix' title
@@ -89,9 +88,9 @@ def test_the_answer_prints_on_two_pages_and_the_rest_folds(browser: Any, page: P
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_text_is_readable_in_light_and_dark(browser: Any, page: Path, scheme: str) -> None:
+def test_text_is_readable_in_light_and_dark(browser: Any, path: Path, scheme: str) -> None:
     """Contrast of text to the page by WCAG 2.1: 4.5 at least."""
-    with Opened(browser, page, scheme=scheme) as opened:
+    with Opened(browser, path, scheme=scheme) as opened:
         colours = opened.page.evaluate("""[...new Set([...document.querySelectorAll(
             'h1, p, td, th, li, a, code, figure text')].map(one => {
             const style = getComputedStyle(one);
@@ -104,8 +103,8 @@ def test_text_is_readable_in_light_and_dark(browser: Any, page: Path, scheme: st
         assert min(contrast(colour, paper), contrast(colour, box)) >= 4.5, colour
 
 
-def test_paper_is_light_and_cuts_nothing(browser: Any, page: Path) -> None:
-    with Opened(browser, page, 718, "dark") as opened:  # A4 less its margins, at 96 dots an inch
+def test_paper_is_light_and_cuts_nothing(browser: Any, path: Path) -> None:
+    with Opened(browser, path, 718, "dark") as opened:  # A4 less its margins, at 96 dots an inch
         opened.page.emulate_media(media="print")
         assert luminance(opened.page.evaluate("getComputedStyle(document.body).backgroundColor")) > 0.9
         wide = opened.page.evaluate("""[...document.querySelectorAll('table, svg, pre')]
@@ -114,10 +113,10 @@ def test_paper_is_light_and_cuts_nothing(browser: Any, page: Path) -> None:
         assert opened.page.pdf(prefer_css_page_size=True)[:5] == b"%PDF-"
 
 
-def test_the_page_reads_without_scripts(browser: Any, page: Path) -> None:
+def test_the_page_reads_without_scripts(browser: Any, path: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     shown = context.new_page()
-    shown.goto(page.as_uri())
+    shown.goto(path.as_uri())
     assert shown.locator("h2").count() >= 4
     assert shown.locator("figure svg").first.is_visible()
     assert shown.locator("article").first.is_hidden()

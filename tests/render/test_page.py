@@ -51,11 +51,6 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(report: Report) -> str:
-    return report.to_html()
-
-
-@pytest.fixture(scope="module")
 def elements(page: str) -> list[Element]:
     return Reader(page).elements
 

@@ -22,6 +22,7 @@ CHOICES: dict[str, Any] = {
 }
 
 
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_same_choice_is_the_same_picture(name: str) -> None:
     first, again = (picture(CHOICES[name](), ".svg") for _ in range(2))

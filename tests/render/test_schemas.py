@@ -66,7 +66,7 @@ def inner(document: Any) -> Iterator[Any]:
         yield from (exhibit["result"] for exhibit in section["exhibits"])
 
 
-@pytest.mark.alike(5)
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("line", RARE)
 def test_what_is_printed_fits_its_schema(line: str) -> None:
     for document in inner(printed(line)):

@@ -36,6 +36,7 @@ def test_a_shipped_job_runs_where_it_fits(fabric: str) -> None:
     adds_up(found)
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("job", preset_names("jobs"))
 def test_a_refusal_is_of_the_machine_not_of_the_layout(job: str) -> None:
     """No figures of the device, or not enough memory in any layout."""

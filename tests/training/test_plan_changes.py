@@ -38,7 +38,7 @@ JOBS: dict[str, dict[str, Any]] = {
 FABRIC = colltool.load_fabric(thin(4) | {"tiers": [thin(4)["tiers"][0], thin(4)["tiers"][1] | {"bandwidth": "10GB/s"}]})
 
 
-@pytest.mark.alike(3)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("name", JOBS)
 def test_setting_a_change_gives_its_step(name: str) -> None:
     job = JOBS[name]

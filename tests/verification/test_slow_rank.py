@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import clos, fabric, full_mesh, mesh, star, torus
@@ -140,7 +141,7 @@ def test_the_links_of_a_rank(axes: tuple[Axis, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", FABRICS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(primitive=st.sampled_from(["ar", "ag", "rs", "a2a", "bc", "reduce"]), shares=st.tuples(*[st.floats(0.05, 1)] * 2))
 def test_slower_by_no_more_than_the_share_and_never_faster(name: str, primitive: str, shares: tuple[float, float]) -> None:
     less, more = sorted(shares)

@@ -52,7 +52,7 @@ def test_every_algorithm_on_a_star(n: int) -> None:
 
 
 @swept("topology", ["torus", "mesh"])
-@swept("shape", [(2,), (5,), (8,), (4, 4), (3, 5), (2, 2, 2), (4, 3, 2), (4, 4, 4), (1, 6)], most=5)
+@swept("shape", [(2,), (5,), (8,), (4, 4), (3, 5), (2, 2, 2), (4, 3, 2), (4, 4, 4), (1, 6)], most=3)
 def test_every_algorithm_on_a_lattice(topology: str, shape: tuple[int, ...]) -> None:
     result = colltool.verify(lattice(topology, *shape))
     assert result.holds
@@ -60,7 +60,7 @@ def test_every_algorithm_on_a_lattice(topology: str, shape: tuple[int, ...]) -> 
     assert ideal <= {"dim-rabenseifner", "send", "multi-ring"}, "ties of a send are split; parts of unequal axes wait by phase"
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize(("fabric", "ranks"), [("dgx-h100", 64), ("nvl72", 144), ("mi300x", 8), ("clos-4to1", 128)])
 def test_shipped_fabrics_with_their_compositions(fabric: str, ranks: int) -> None:
     result = colltool.verify(fabric, ranks=ranks)
