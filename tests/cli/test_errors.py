@@ -13,8 +13,8 @@ from colltool.base.formatting import parse_size
 AR_KNOWN = (
     "known for ar: ring, tree, double-binary-tree, recursive-doubling, rabenseifner, one-shot, two-shot, "
     "recursive-doubling-fold, rabenseifner-fold, rabenseifner-padded, dim-ring, dim-ring-bidirectional, "
-    "multi-ring, dim-rabenseifner, all-axes, forest, multi-link-ring, in-network, multi-rail-ring, outer-ring, inner-ring, "
-    "hierarchical, leader, parameter-server"
+    "multi-ring, dim-rabenseifner, all-axes, gateway-ring, forest, multi-link-ring, in-network, multi-rail-ring, outer-ring, "
+    "inner-ring, hierarchical, leader, parameter-server"
 )
 PRIMITIVES = (
     "known: ar (all-reduce), ag (all-gather), rs (reduce-scatter), a2a (all-to-all), bc (broadcast), reduce (reduce), p2p (p2p)"
@@ -36,8 +36,8 @@ EXACT: dict[str, tuple[str, ...]] = {
     "bogus": ("error: no command 'bogus'", f"  {COMMANDS}"),
     "contention -f torus512 --group 8 -p a2a -a ring": (
         "error: --algorithm: group 'g0': no algorithm 'ring' for all-to-all",
-        "  'ring' is an algorithm of ar, ag, rs. known for a2a: pairwise, bruck, direct, shortest-path, dim-by-dim, in-network, "
-        "outer-pairwise, inner-pairwise",
+        "  'ring' is an algorithm of ar, ag, rs. known for a2a: pairwise, bruck, direct, shortest-path, dim-by-dim, mcf, "
+        "in-network, outer-pairwise, inner-pairwise",
     ),
     "price ar -f nvl72 --set nvlink.eta.beta=80%": (
         "error: --set nvlink.eta.beta=80%: expected a number from 0.000001 to 1, such as 0.8, got '80%'",

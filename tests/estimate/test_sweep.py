@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from effort import some
-from small import clos, fabric, full_mesh, mesh, routed, shipped, star, switch, torus
+from small import clos, dragonfly, fabric, full_mesh, mesh, routed, shipped, star, switch, torus
 from swept import swept
 
 import colltool
@@ -35,6 +35,7 @@ MADE = {
     "full_mesh+clos": fabric(full_mesh(8), clos(6, (2, 2.0), (6, 6.0, 3.0), in_network=HARDWARE)),
     "three tiers": fabric(star(8, in_network=HARDWARE), full_mesh(3), clos(10, (2, 2.0), (10, 6.0, 3.0))),
     "ports": fabric(star(4, ports=2), clos(4, alpha=2.0, ports=3), launch_overhead="20us"),
+    "dragonfly": fabric(dragonfly(2, 3, 5)),
     "mesh outside": fabric(star(4), mesh(3, 2)),
 }
 FABRICS = [*MADE, *shipped_fabrics()]
