@@ -76,7 +76,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "sensitivity": colltool.sensitivity(WHERE, "ar", size="1MB", samples=200),
         "plans": colltool.compare_plans("mixtral-8x7b", ["dgx-h100", "hgx-h200"], 128),
         "contest": colltool.compare_sensitivity(["dgx-h100", "hgx-h200"], "ar", ranks=16, size="1MB", samples=100),
-        "plan spread": colltool.plan_sensitivity("mixtral-8x7b", "dgx-h100", 128, samples=5),
+        "plan spread": colltool.plan_sensitivity("mixtral-8x7b", "dgx-h100", 128, vary="nvlink.alpha=2x", samples=5),
         "search": colltool.search_layouts("mixtral-8x7b", "dgx-h100", 128, {"tp": 1, "pp": 4}, top=20),
         "kernels": colltool.price("dgx-h100", "ar", size="64KB", ranks=8, library="vllm"),
         "kernel sizes": colltool.price_list("dgx-h100", "ar", sizes=["64KB", "1MB"], ranks=8, library="vllm"),

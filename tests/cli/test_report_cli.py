@@ -25,6 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_the_examples_run() -> None:
     """As documents of one primitive: what a page makes of more is held elsewhere."""
     for line in some(example_lines(run("report", "--help").out), 1):
