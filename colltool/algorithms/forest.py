@@ -238,7 +238,7 @@ def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tup
             yield tuple((one + by) % other.size for one, by, other in zip(there, twist, axes, strict=True))
 
 
-def _wires_between(group: Group) -> GraphWires | None:
+def wires_between(group: Group) -> GraphWires | None:
     if group.topology in LATTICE:
         return lattice_wires(group.axes)
     return group.wires and group.wires.between_ranks
@@ -309,7 +309,7 @@ def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
 
 
 def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
-    wires = _wires_between(group)
+    wires = wires_between(group)
     assert wires is not None  # links_between_ranks let nobody else in
     return forest_of(wires, roots)
 

@@ -79,6 +79,10 @@ TWO_TREES = (
     'Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35(12), '
     "2009, 581-594, doi:10.1016/j.parco.2009.09.001"
 )
+TACOS = (
+    'Won, Elavazhagan, Srinivasan, Gupta, Krishna, "TACOS: Topology-aware collective algorithm synthesizer for distributed '
+    'machine learning", MICRO 2024, arXiv:2304.05301'
+)
 UB_MESH = 'Liao et al., "UB-Mesh: a hierarchically localized nD-FullMesh datacenter network architecture", 2025, arXiv:2503.20377'
 
 KIM_DRAGONFLY = 'Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 77-88'

@@ -1,5 +1,5 @@
 """Each algorithm's messages, written from its definition, not its cost function; importing this fills the registry of makers."""
 
-from colltool.schedules import forest, gateways, gather_scatter, hyperx, lattice, lattice_trees, rooted  # isort: skip
+from colltool.schedules import forest, gateways, gather_scatter, hyperx, lattice, lattice_trees, rooted, tacos  # isort: skip
 
-__all__ = ["forest", "gateways", "gather_scatter", "hyperx", "lattice", "lattice_trees", "rooted"]
+__all__ = ["forest", "gateways", "gather_scatter", "hyperx", "lattice", "lattice_trees", "rooted", "tacos"]

@@ -609,8 +609,8 @@ def test_every_row_of_the_tables_is_tested_above() -> None:
         "dim-rabenseifner",
     }
     baselines = {"outer-ring", "inner-ring", "multi-rail-ring", "multi-rail-chain", "outer-pairwise", "inner-pairwise"}
-    # test_hyperx, test_forest, test_mcf, test_dragonfly: by each axis's load, every cut, a linear programme, each link
-    on_links = {"all-axes", "forest", "mcf", "gateway-ring", "gateway-chain"}
+    # test_hyperx, test_forest, test_tacos, test_mcf, test_dragonfly: by each axis's load, cuts, linear programmes, each link
+    on_links = {"all-axes", "forest", "tacos", "mcf", "gateway-ring", "gateway-chain"}
     others = lattices | baselines | on_links | {"shortest-path", "dim-by-dim", "rabenseifner-padded"}
     assert {(row.primitive, row.name) for row in every_algorithm() if row.name not in others} == checked
 
