@@ -64,6 +64,10 @@ class LinkModel:
         """What the messages load, class by class."""
         raise NotImplementedError
 
+    def slowness(self, number: int, resource: Indices) -> Floats:  # noqa: ARG002
+        """How many times as long a byte takes on these resources as on the class's fastest: :meth:`uses` counts it in shares."""
+        return np.ones(len(resource))
+
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """Bytes per resource, class by class."""
         loads = [np.zeros(len(one.exists)) for one in self.classes]

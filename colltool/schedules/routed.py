@@ -274,6 +274,12 @@ class RoutedLinks(LinkModel):
                 resource = network[use.message] * len(slower) + use.resource
                 yield LinkUse(self.ports + use.number, resource, use.message, use.share * slower[use.resource])
 
+    def slowness(self, number: int, resource: Indices) -> Floats:
+        if number < self.ports:
+            return super().slowness(number, resource)
+        slower: Floats = self.slower[number - self.ports]
+        return np.take(slower, resource % len(slower))
+
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
         if self.ports:
             return np.maximum(loads[0], loads[1])

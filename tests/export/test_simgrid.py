@@ -14,7 +14,7 @@ from colltool.export import simgrid_input as told
 from colltool.export import simulators
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import scheduled
-from tests.small import clos, fabric, full_mesh, star, switch, torus
+from tests.small import clos, dragonfly, fabric, full_mesh, star, switch, torus
 
 
 def _installed() -> bool:
@@ -73,8 +73,10 @@ def test_what_simgrid_cannot_be_told_is_refused(monkeypatch: pytest.MonkeyPatch)
         (NODES, "ar", "ring,two-shot,hierarchical:ring/ring"),
         (NODES, "a2a", "two-level:pairwise/pairwise,direct"),
         (fabric(star(4), clos(2, alpha=5, bw=25)), "bc", "binomial"),
+        (colltool.load_fabric("dgx-1v"), "ar", "tacos"),
+        (fabric(dragonfly(2, 3, 5, far=50)), "ag", "gateway-ring,ring"),
     ],
-    ids=["star", "mesh", "torus", "nodes", "nodes a2a", "broadcast"],
+    ids=["star", "mesh", "torus", "nodes", "nodes a2a", "broadcast", "links of two rates", "dragonfly"],
 )
 def test_simgrid_finds_the_executed_time(where: Fabric, primitive: str, names: str) -> None:
     found = colltool.verify(where, primitive, algorithms=names.split(","), size=8e6, simulator="simgrid")
