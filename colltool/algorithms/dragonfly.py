@@ -1,7 +1,7 @@
 """Rings and chains of a dragonfly in the order of its cables: into each group where a cable ends, out where the next begins.
 
 Ranks as they are numbered cross a group switch by switch, and the way to a cable at another switch, or from one, loads links that
-the ring has loaded already. In this order no link carries more than one of its messages.
+the ring has loaded already. In this order no link carries more than one of its messages where one cable joins two groups.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ DRAGONFLY: frozenset[Topology] = frozenset({"dragonfly"})
 
 
 def several_groups(group: Group) -> str | None:
-    """Consecutive ranks in several groups of switches."""
+    """Consecutive ranks in several groups of switches, whose messages go straight along the cables."""
     wires = group.wires
     if not isinstance(wires, DragonflyWires) or wires.endpoints != group.ranks:
         return "needs consecutive ranks"
+    if wires.routing != "minimal":
+        return f"needs minimal routing: by {wires.routing} routes messages leave the order of the cables"
     return None if _own_groups(wires) > 1 else "one group of switches: that is ring or chain"
 
 

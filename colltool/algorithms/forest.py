@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ON_LINKS = LATTICE | frozenset[Topology](("graph", "hyperx"))
 MOST_RANKS = 24  # beyond it packing takes seconds
+NO_LINKS = "needs links between the ranks themselves, without switches"
 _FINEST = 1024  # rates are taken as multiples of the slowest over this, rounded down
 _ENDLESS = 1 << 60
 _DUST = 1e-6
@@ -239,16 +240,24 @@ def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tup
 
 
 def wires_between(group: Group) -> GraphWires | None:
+    """The links that join a group's ranks; None where some of these stand at switches, or others of the network in between."""
     if group.topology in LATTICE:
         return lattice_wires(group.axes)
-    return group.wires and group.wires.between_ranks
+    found = group.wires and group.wires.between_ranks
+    return found if found and found.endpoints == group.ranks else None
+
+
+def joined_by_links(group: Group) -> str | None:
+    """Links that join its ranks, without switches or other ranks between."""
+    if wires_between(group):
+        return None
+    strided = group.wires is not None and group.wires.between_ranks is not None
+    return "needs consecutive ranks: links between these lead through others" if strided else NO_LINKS
 
 
 def links_between_ranks(group: Group) -> str | None:
     """Links that join ranks, few enough of these to pack trees over."""
-    if group.topology not in LATTICE and (group.wires is None or group.wires.between_ranks is None):
-        return "needs links between the ranks themselves, without switches"
-    return f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None
+    return joined_by_links(group) or (f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None)
 
 
 def _runs_nowhere(group: Group) -> Caveat | None:

@@ -118,8 +118,11 @@ class Group(NamedTuple):
     one_port: bool = False  # a rank drives one port or link at a time, and posts one message after the other
     servers: int = 1  # K, machines apart from the ranks that a parameter server has
     wires: Wires | None = None  # of a routed tier, scaled to one rank's part of it
+    stride: int = 1  # of a routed tier: from one of its endpoints that takes part to the next
+    alone: bool = False  # there: the groups in between are idle
     rail_only: bool = False  # over several tiers: ranks at different places of their domains meet inside one alone
     links: int = 0  # of routed tiers, or ports of uneven domains, on which the messages of every step are put
+    pairs: int = 0  # there: of ranks, or of the switches that they stand at, between which an exchange at once is followed
 
     @property
     def joined_by(self) -> JoinedBy:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.algorithms.forest import Forest, Tree, fill_of, links_between_ranks, ring_wires  # noqa: F401  (ring_wires: of the example)
+from colltool.algorithms.forest import Forest, Tree, fill_of, joined_by_links, ring_wires, wires_between  # noqa: F401  (ring_wires: of the example)
 from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.registry import MCF, algorithm
 from colltool.algorithms.wires import GraphWires
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
 
+MOST_RANKS = 24  # beyond it the search takes seconds
 ON_GRAPHS: frozenset[Topology] = frozenset({"graph"})
 _CLOSE = 0.004  # a gap to the best that ends the search
 _MOST_ROUNDS = 250
@@ -180,9 +181,14 @@ def flows_of(wires: GraphWires) -> Forest:
     return Forest(1 / max(load.values()), ways, fill_of(ways, Bps))
 
 
+def few_ranks(group: Group) -> str | None:
+    """Links that join ranks, few enough of these to split traffic over."""
+    return joined_by_links(group) or (f"traffic is split for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None)
+
+
 def flows_on(group: Group) -> Forest:
-    wires = group.wires and group.wires.between_ranks
-    assert wires is not None  # links_between_ranks let nobody else in
+    wires = wires_between(group)
+    assert wires is not None  # few_ranks let nobody else in
     return flows_of(wires)
 
 
@@ -190,7 +196,7 @@ def flows_on(group: Group) -> Forest:
     "mcf",
     A2A,
     on=ON_GRAPHS,
-    requires=(links_between_ranks, all_ports),
+    requires=(few_ranks, all_ports),
     source=MCF,
     note="libraries send by the shortest ways alone",
     equation="t = L α + M / (N R), R the bytes/s that every rank can send to each other at once, ranks forwarding",

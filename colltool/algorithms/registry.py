@@ -91,8 +91,8 @@ MCF = (
     'topologies", HPDC 2024, arXiv:2309.13541'
 )
 
-MOST_AT_ONCE = 2048
-"""Ranks that send to all at once where messages are routed link by link."""
+MOST_AT_ONCE = 2400
+"""Ranks, or switches that they stand at, that send to all at once where messages are routed link by link."""
 MOST_FOLLOWED = 20_000_000
 """Links times steps that all differ."""
 
@@ -218,8 +218,9 @@ class Algorithm(NamedTuple):
     def _too_long(self, group: Group) -> str | None:
         """Too many messages, or steps that all differ, to put on links one by one."""
         routes = {type(terms.route) for terms in self.schedule(group)}
-        if AllPeers in routes and group.ranks > MOST_AT_ONCE:
-            return f"{group.ranks} ranks, all to all at once, are too many to follow link by link: at most {MOST_AT_ONCE}"
+        if AllPeers in routes and group.pairs > MOST_AT_ONCE**2:
+            most = f"at most {MOST_AT_ONCE} ranks, or {MOST_AT_ONCE} switches of a dragonfly or HyperX"
+            return f"{group.ranks} ranks, all to all at once, are too many to follow link by link: {most}"
         if Peers in routes and (group.ranks - 1) * group.links > MOST_FOLLOWED:
             return f"its {group.ranks - 1} steps over {group.links} links are too many to follow one by one"
         return None

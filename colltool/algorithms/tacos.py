@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from colltool.algorithms.forest import ON_LINKS, ring_wires, wires_between  # noqa: F401  (ring_wires: of the examples)
+from colltool.algorithms.forest import ON_LINKS, joined_by_links, ring_wires, wires_between  # noqa: F401  (ring_wires: of the examples)
 from colltool.algorithms.group import Group, all_ports
 from colltool.algorithms.registry import TACOS, algorithm
 from colltool.algorithms.wires import GraphWires
@@ -29,9 +29,8 @@ Moved = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
 
 def links_in_proportion(group: Group) -> str | None:
     """Links between ranks, of one rate or of rates like 2 to 3, and not all in rings that multi-ring keeps busy."""
-    wires = wires_between(group)
-    if wires is None:
-        return "needs links between the ranks themselves, without switches"
+    if (wires := wires_between(group)) is None:
+        return joined_by_links(group)
     if group.ranks > MOST_RANKS:
         return f"links are matched for {MOST_RANKS} ranks at most"
     if len(group.axes) > 1 and all(axis.is_ring and axis.size == group.axes[0].size for axis in group.axes):

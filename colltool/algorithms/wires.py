@@ -65,6 +65,11 @@ class GraphWires(NamedTuple):
         return len(self.edges)
 
     @property
+    def occupied(self) -> int:
+        """Nodes that endpoints stand at."""
+        return self.endpoints
+
+    @property
     def between_ranks(self) -> GraphWires | None:
         """The links as a graph without switches; None where there are some."""
         return self if self.nodes == self.endpoints else None
@@ -148,6 +153,10 @@ class HyperXWires(NamedTuple):
         return prod(self.shape) * sum(size - 1 for size in self.shape)
 
     @property
+    def occupied(self) -> int:
+        return -(-self.endpoints // max(1, self.hosts))
+
+    @property
     def between_ranks(self) -> GraphWires | None:
         """Of whole boxes, of which the last axis that is met may be met in part."""
         if self.hosts or self.endpoints > prod(self.shape):
@@ -219,6 +228,11 @@ class DragonflyWires(NamedTuple):
     @property
     def slowest_s(self) -> float:
         return max(self.local_alpha_s, self.global_alpha_s)
+
+    @property
+    def occupied(self) -> int:
+        """Switches that endpoints stand at."""
+        return -(-self.endpoints // self.hosts)
 
     @property
     def gateways(self) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 HERE = __name__
+MOST_VALUES = 1000  # of one argument: a list asks for an answer each
 
 
 class Tool(NamedTuple):
@@ -303,6 +304,9 @@ def answered(name: str, arguments: Mapping[str, Any]) -> Result | str:
         if argument not in known and argument not in readings:
             fix = f"{nearest(argument, list(known))} {name} takes {', '.join(known) or 'nothing'}".strip()
             raise ColltoolError(f"{name} has no argument '{clipped(argument)}'", fix=fix)
+        if isinstance(value := arguments[argument], list | dict) and len(value) > MOST_VALUES:
+            fix = "ask in several calls: one answer holds what all of them give"
+            raise ColltoolError(f"more than {MOST_VALUES} values in one call, got {len(value)}", argument=argument, fix=fix)
     asked = {argument: value for argument, value in arguments.items() if value is not None}
     for argument, (_, usual) in known.items():
         if usual is inspect.Parameter.empty and argument not in asked:

@@ -16,7 +16,7 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers, first_domains
-from colltool.estimate.wired import TierSeat
+from colltool.estimate.wired import TierSeat, pairs_at_once
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
 
@@ -196,7 +196,10 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
         posts_cost=tier.post is not None,
         one_port=readings.ports == "one",
         wires=None if wires is None else wires.scaled(1 / (tier.bandwidth * tier.ports)),
+        stride=1 if wires is None else span.occupancy.stride,
+        alone=wires is not None and span.occupancy.alone,
         links=0 if wires is None else wires.links,
+        pairs=pairs_at_once([seat], span.endpoints),
     )
     return span.seen.setdefault(key, (group, reach))
 
@@ -220,6 +223,7 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         one_port=readings.ports == "one",
         rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
         links=placed.ranks if placed.domains else sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
+        pairs=placed.ranks**2 if placed.domains else pairs_at_once([span.seat for span in placed.spans], placed.ranks),
     )
     return group, flat_paths([span.seat for span in placed.spans], placed.ranks, readings, placed.domains)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, assert_never
 import numpy as np
 
 from colltool.algorithms.dragonfly import gateway_order
+from colltool.algorithms.registry import MOST_AT_ONCE
 from colltool.algorithms.wires import DragonflyWires
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
@@ -61,7 +62,7 @@ def _routed_costs(terms: Terms, worst: bool, wired: WiredTiers) -> list[LinkCost
         case Ring() | Chain():
             traffic = _around(ranks, terms.n_beta / terms.n_alpha if isinstance(route, Ring) else terms.n_beta, wired, route)
             if isinstance(route, Chain):
-                return [_cost(terms, carried(traffic), wired)]
+                return [_cost(terms, _times(carried(traffic), 1, worst=worst), wired)]
             return [_cost(terms, _times(carried(traffic), terms.n_alpha, worst=worst), wired)]
         case Trees():
             return [_cost(terms, _trees(route, ranks, wired), wired)]
@@ -123,9 +124,26 @@ def _first(sent: Sends, count: int) -> Sends:
 
 @lru_cache(maxsize=4)
 def _to_all(wired: WiredTiers) -> Carried:
-    """A byte to every peer, all at once."""
+    """A byte to every peer, all at once: of many ranks by the switches that these stand at, α of the first rank's longest way."""
+    if wired.ranks > MOST_AT_ONCE:
+        others = np.arange(1, wired.ranks)
+        alpha_s = float(wired.latency(0 * others, others).max())
+        seconds = wired.to_all()
+        slowest = max(range(len(seconds)), key=seconds.__getitem__)
+        return Carried(alpha_s, alpha_s, seconds[slowest], slowest, _energy_of_all(wired))
     src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
     return _carried(wired, Sends(src, dst, np.ones(len(src))))
+
+
+def _energy_of_all(wired: WiredTiers) -> float | None:
+    """As :func:`_energy`, of a byte from every rank to every other."""
+    if all(one.energy is None for one in wired.numbers):
+        return None
+    energy, inside = 0.0, 1
+    for seat, numbers in zip(wired.seats, wired.numbers, strict=True):
+        energy += wired.ranks * inside * (seat.endpoints - 1) * (numbers.energy or 0.0)
+        inside *= seat.endpoints
+    return energy
 
 
 def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> Sends:

@@ -221,6 +221,41 @@ class WiredTiers:
                 took[here] = tier.latency(src[here], dst[here])[0]
         return took
 
+    def to_all(self) -> list[float]:
+        """Seconds of the busiest port or link of each tier while every rank has a byte for every other, all at once.
+
+        By the nodes at which ranks stand; :func:`stands_at_nodes` says where.
+        """
+        import numpy as np
+
+        found, inside = list[float](), 1
+        for tier, seat in zip(self.network.tiers, self.seats, strict=True):
+            beside, inside = inside, inside * seat.endpoints
+            if seat is self.seats[-1]:
+                loads = tier.to_all()
+            else:
+                src, place = np.repeat(np.arange(self.ranks), inside), np.tile(np.arange(inside), self.ranks)
+                dst = src // inside * inside + place
+                apart = src // beside != dst // beside
+                loads = tier.loads(src[apart], dst[apart], np.ones(int(apart.sum())))
+            found.append(max(float(load.max()) / one.capacity_Bps for one, load in zip(tier.classes, loads, strict=True)))
+        return found
+
+
+def stands_at_nodes(seats: Sequence[TierSeat]) -> bool:
+    """Whether the ranks of a group fill ports of switches of its last tier, which is the only one routed."""
+    *inner, last = (seat.wires for seat in seats)
+    return last is not None and last.has_ports and seats[-1].occupancy.stride == 1 and not any(inner)
+
+
+def pairs_at_once(seats: Sequence[TierSeat], ranks: int) -> int:
+    """Pairs of ranks or switches between which an exchange of all with all is put on links."""
+    if not stands_at_nodes(seats):
+        return ranks**2
+    last = seats[-1].wires
+    assert last is not None  # stands_at_nodes asked
+    return max(last.occupied**2, ranks * (ranks // seats[-1].endpoints))
+
 
 @lru_cache(maxsize=16)
 def wired_tiers(seats: tuple[TierSeat, ...], ranks: int, ideal: bool, uneven: tuple[int, ...] = ()) -> WiredTiers:

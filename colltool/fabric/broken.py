@@ -43,9 +43,12 @@ def without(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
         if link not in found:
             beside = sorted(b if a == link[0] else a for a, b in found if link[0] in (a, b))
             raise _not_there(
-                f"a link {link[0]}-{link[1]}", f"rank {link[0]} has links to {', '.join(map(str, beside)) or 'nobody'}"
+                f"link {link[0]}-{link[1]}", f"rank {link[0]} has links to {', '.join(map(str, beside)) or 'nobody'}"
             )
     left = [rank for rank in range(tier.endpoints) if rank not in ranks]
+    if len(left) < 2:
+        what = f"{len(left)} of {tier.endpoints} ranks would be left"
+        raise ColltoolError(what, argument="without", fix="leave two ranks or more")
     number = {rank: place for place, rank in enumerate(left)}
     kept = {(number[a], number[b]): own for (a, b), own in found.items() if (a, b) not in links and a in number and b in number}
     alone = set(number.values()) - {end for ends in kept for end in ends}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from math import prod
 from typing import Annotated, Literal, Self
 
@@ -74,7 +75,7 @@ class GraphTier(TierBase):
         ranks = {end for one in self.links for end in one.between if isinstance(end, int)}
         nodes = len(ranks) + len(self.switch_names)
         if not ranks or len(ranks) <= max(ranks):
-            missing = min(set(range(max(ranks, default=1) + 1)) - ranks)
+            missing = next(rank for rank in count() if rank not in ranks)
             raise Slips(Slip(f"rank {missing} has no link", "number the ranks from 0 without gaps", ("edges",)))
         if nodes > MOST_NODES:
             raise Slips(Slip(f"{nodes} ranks and switches are more than {MOST_NODES}", "a smaller graph", ("edges",)))

@@ -162,13 +162,27 @@ class DragonflyRouter(Router):
     # all at once
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
+        if self.wired.routing == "minimal" and len(src) <= FEW:
+            return super().loads(src, dst, size)
+        return self._routed(self._traffic(src, dst, size))
+
+    def to_all(self, there: Floats) -> list[Floats]:
+        groups = -(-len(there) // self.wired.switches)
+        at = np.append(there, np.zeros(groups * self.wired.switches - len(there))).reshape(groups, -1)
+        sent = at[:, :, None] * at.sum(axis=1)
+        sent[np.arange(groups), :, np.arange(groups)] = 0.0
+        local = at[:, :, None] * at[:, None]
+        local[:, np.arange(at.shape[1]), np.arange(at.shape[1])] = 0.0
+        return self._routed(_Flows(np.arange(groups), sent, sent, local))
+
+    def _routed(self, there: _Flows) -> list[Floats]:
         match self.wired.routing:
             case "minimal":
-                return super().loads(src, dst, size) if len(src) <= FEW else self._minimal(self._traffic(src, dst, size))
+                return self._minimal(there)
             case "valiant":
-                return self._valiant(self._traffic(src, dst, size))
+                return self._valiant(there)
             case "adaptive":
-                return self._better(self._traffic(src, dst, size))[0]
+                return self._better(there)[0]
             case _:
                 assert_never(self.wired.routing)
 

@@ -152,7 +152,12 @@ class Tiers(Network):
         sizes = [group.ranks for group in groups]
         parts = [(prod(sizes), prod(sizes[:k]), sizes[k]) for k in range(len(sizes))]
         made = ((group, of, shared(group.wires, of[1])) for group, of in zip(groups, parts, strict=True))
-        super().__init__(*(links_of(group.joined_by, *of, axes=group.axes, wires=wires) for group, of, wires in made))
+        super().__init__(
+            *(
+                links_of(group.joined_by, *of, axes=group.axes, wires=wires, stride=group.stride, alone=group.alone)
+                for group, of, wires in made
+            )
+        )
         self.groups, self.networks = groups, [Network(tier) for tier in self.tiers]
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:

@@ -75,6 +75,10 @@ class LinkModel:
             loads[use.number] += np.bincount(use.resource, size[use.message] * use.share, len(loads[use.number]))
         return loads
 
+    def to_all(self) -> list[Floats]:
+        """Bytes per resource while every rank has a byte for each behind another endpoint; asked of a last tier with ports."""
+        raise NotImplementedError
+
     def of_ranks(self, loads: Sequence[Floats]) -> Floats:
         """The most that any port or link of each rank carries, either direction, shape (N,); of a single tier."""
         raise NotImplementedError

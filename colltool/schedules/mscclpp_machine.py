@@ -123,11 +123,13 @@ class _PlanRun:
                 return missing[0]
             self.round[number] = max([self.round[number], *(self.arrived[where] for where in packets)])
         pieces: list[Piece] = []
-        for place, places in zip(op.sources, sources, strict=True):
+        arrives = self.round[number]
+        for place, places in zip(op.sources, sources, strict=True):  # element by element: all sources are read at once
             read = [self.buffers.read(where) for where in places]
             if place.rank != rank:
-                self.round[number] = self._message(number, place.rank, rank, read, add=op.name in SUMS)
+                arrives = max(arrives, self._message(number, place.rank, rank, read, add=op.name in SUMS))
             pieces = [summed(self.promise, a, b, rank) for a, b in zip(pieces, read, strict=True)] if pieces else read
+        self.round[number] = arrives
         for place, places in zip(op.targets, targets, strict=True):
             self.buffers.memory.update(zip(places, pieces, strict=True))
             away = place.rank != rank

@@ -49,6 +49,11 @@ class Router(ABC):
             found.append(np.bincount(link, sent, len(wire.Bps)).astype(np.float64))
         return found
 
+    def to_all(self, there: Floats) -> list[Floats]:
+        """As :meth:`loads`, of a byte from each rank to each at another node, with so many ranks at the first nodes."""
+        src, dst = np.nonzero(~np.eye(len(there), dtype=bool))
+        return self.loads(src, dst, there[src] * there[dst])
+
     @abstractmethod
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """Seconds between nodes, on top of an endpoint's own, and the links passed."""
@@ -273,6 +278,13 @@ class RoutedLinks(LinkModel):
                 slower = self.slower[use.number]
                 resource = network[use.message] * len(slower) + use.resource
                 yield LinkUse(self.ports + use.number, resource, use.message, use.share * slower[use.resource])
+
+    def to_all(self) -> list[Floats]:
+        """Summed by the switches that endpoints stand at."""
+        endpoints = np.bincount(self.router.node_of(np.arange(self.endpoints)))
+        loads = self.router.to_all(endpoints.astype(np.float64) * self.inside)
+        ports = [np.full(self.ranks, float(self.ranks - self.inside))] * self.ports
+        return ports + [load * slower for load, slower in zip(loads, self.slower, strict=True)]
 
     def slowness(self, number: int, resource: Indices) -> Floats:
         if number < self.ports:

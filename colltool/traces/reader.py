@@ -151,6 +151,7 @@ def is_trace(path: AnyPath) -> bool:
 ID = "External id"
 STEP = "ProfilerStep#"
 _LOOKED_AT = 64  # bytes: UTF-16 has a zero among them
+_PACKED = 4096  # bytes of what was packed: more than its tables take
 _STEP_KINDS = ("gpu_user_annotation", "user_annotation", "cpu_op")  # the device's own steps before those of the host
 _HEADER = ("distributedInfo", "deviceProperties")
 
@@ -224,9 +225,10 @@ class TraceEvents:
 
 def collect(path: AnyPath) -> TraceEvents:
     with opened(path, TRACE) as (stream, name):
-        head = stream.peek(_LOOKED_AT)[:_LOOKED_AT]
-        if is_chakra(_unpacked(head)):
+        head = stream.peek(_PACKED)
+        if is_chakra(_unpacked(head)[:_LOOKED_AT]):
             return of_chakra(name, read_chakra(stream, name))
+        head = head[:_LOOKED_AT]
         if b"\0" in head and not head.startswith(b"\x1f\x8b"):
             raise not_utf8(head, printable(name), printable(name))
         found, reader, events = TraceEvents(name), Reader(stream), 0

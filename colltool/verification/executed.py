@@ -84,7 +84,8 @@ def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
 
 def network_for(group: Group, servers: int = 0) -> Network:
     """The links of a lattice or full mesh, else a port for every rank and server."""
-    return Network(links_of(group.joined_by, group.ranks + servers, axes=group.axes, wires=group.wires))
+    nodes = group.ranks + servers
+    return Network(links_of(group.joined_by, nodes, axes=group.axes, wires=group.wires, stride=group.stride, alone=group.alone))
 
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:

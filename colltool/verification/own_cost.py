@@ -33,7 +33,8 @@ from colltool.schedules.links import Floats, Indices, LinkModel, tier_of
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Step
 
-_UNMEASURED = "unmeasured: executed on the fabric's links; of a library's start-up and losses nothing is in it"
+_UNMEASURED = "unmeasured: executed on the fabric's links"
+_WITHOUT_LIBRARY = f"{_UNMEASURED}; of a library's start-up and losses nothing is in it"
 
 
 def own_costs(schedules: Sequence[OwnSchedule], fabric: Fabric, group: AnyGroup, readings: Readings) -> list[CostModel]:
@@ -167,13 +168,17 @@ def own_cost(schedule: OwnSchedule, under: PlacedGroup, readings: Readings) -> C
         composed=len(under.spans) > 1,
         status="own",
         notes=(
-            _UNMEASURED,
+            _how_measured(under.protocol),
             f"{schedule.form}, proved in {steps} of {counted(schedule.messages, 'message')}",
             *plane_notes(reach),
         ),
         protocol=under.protocol,
         cut_bound=cut_bound_of(under, schedule.primitive, readings),
     )
+
+
+def _how_measured(protocol: str) -> str:
+    return f"{_UNMEASURED}, with protocol {protocol} as the library's own schedules had it" if protocol else _WITHOUT_LIBRARY
 
 
 def _links(span: Span, placed: PlacedGroup, tier: TierNumbers) -> LinkModel:

@@ -67,5 +67,7 @@ def test_a_group_is_entered_and_left_where_its_cables_end() -> None:
 def test_other_networks_and_strided_ranks_have_none() -> None:
     found = colltool.price(fabric(graph((0, 1), (1, 2), (2, 0))), "ag", size="1MB", library="all")
     assert "dragonfly" in next(one.reason for one in found.infeasible if one.algorithm == "gateway-ring")
+    valiant = colltool.price(fabric(dragonfly(2, 3, 4, routing="valiant")), "ag", size="1MB", library="all")
+    assert "minimal routing" in next(one.reason for one in valiant.infeasible if one.algorithm == "gateway-ring")
     strided = colltool.price(fabric(dragonfly(2, 3, 4)), "ag", size="1MB", ranks=12, stride=2, library="all")
     assert "consecutive" in next(one.reason for one in strided.infeasible if one.algorithm == "gateway-ring")

@@ -447,3 +447,9 @@ def test_a_folder_that_is_none(run: Any, tmp_path: Path) -> None:
     done = run("mcp", "--folder", str(tmp_path / "none"))
     assert (done.code, done.out) == (2, "")
     assert "--folder: is not a folder" in done.err
+
+
+def test_a_call_asks_for_no_more_answers_than_it_can_hold() -> None:
+    found = answer("price", {"fabric": "star512", "primitive": "ar", "sizes": [f"{size}KB" for size in range(1, 1002)]})
+    assert found.is_error
+    assert found.content[0].text.startswith("error: sizes: more than 1000 values in one call, got 1001\n")

@@ -8,11 +8,14 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import M, below_the_cut, seconds
-from small import Tier, dragonfly, fabric, full_mesh, star
+from small import Tier, dragonfly, fabric, full_mesh, hyperx, star
 
 import colltool
 from colltool.algorithms.wires import DragonflyWires
 from colltool.base.primitives import Primitive
+from colltool.estimate import routed_cost
+from colltool.estimate.groups import place
+from colltool.estimate.wired import wired_tiers
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.schedules.routed import RoutedLinks
@@ -96,3 +99,55 @@ def test_counts_of_a_machine() -> None:
     assert kind.switches(1) == 74 * 32
     assert kind.links(1) == 74 * 32 * 16 + 74 * 32 * 31 // 2 + 74 * 73 // 2 * 4
     assert kind.diameter_links == 5
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        fabric(dragonfly(2, 3, 5)),
+        fabric(dragonfly(2, 3, 5, cables=2, routing="valiant")),
+        fabric(star(4), dragonfly(2, 3, 5, routing="adaptive")),
+        fabric(dragonfly(3, 4, 3, spines=2)),
+        fabric(star(4), hyperx(3, 4, hosts=2)),
+        fabric(full_mesh(3), dragonfly(2, 4, 5, local=50, far=25)),
+    ],
+    ids=["dragonfly", "valiant", "nodes, adaptive", "dragonfly+", "nodes, hyperx", "full mesh"],
+)
+def test_an_exchange_summed_by_switches_is_the_one_message_by_message(where: Fabric, monkeypatch: pytest.MonkeyPatch) -> None:
+    for ranks in (where.ranks, where.ranks // 2):
+        followed = wired_tiers(tuple(span.seat for span in place(where, ranks).spans), ranks, True)
+        src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+        one_by_one = routed_cost._carried(followed, routed_cost.Sends(src, dst, np.ones(len(src))))
+        with monkeypatch.context() as patch:
+            patch.setattr(routed_cost, "MOST_AT_ONCE", 1)
+            summed = routed_cost._to_all.__wrapped__(followed)
+        assert (summed.longest_s, summed.tier) == (one_by_one.longest_s, one_by_one.tier)
+        assert summed.per_byte_s == pytest.approx(one_by_one.per_byte_s)
+
+
+def test_all_to_all_of_thousands_of_ranks_by_hand() -> None:
+    """5,120 ranks: 128 * 128 / 5120 of M over each cable between two groups, and by valiant routes twice that."""
+    large = {"local": 25.0, "far": 25.0, "bw": 25.0}
+    minimal, valiant = (fabric(dragonfly(8, 16, 40, routing=routing, **large)) for routing in ("minimal", "valiant"))
+    took = [
+        float(colltool.price(one, "a2a", size="1GB", ideal=True, algorithms="direct").best.bandwidth_s)
+        for one in (minimal, valiant)
+    ]
+    assert took[0] == pytest.approx(128 * 128 / 5120 * 1e9 / 25e9)
+    assert took[1] == pytest.approx(2 * took[0], rel=0.03)
+
+
+def test_more_switches_than_are_followed_are_refused() -> None:
+    where = fabric(dragonfly(1, 50, 51))
+    found = colltool.price(where, "a2a", size="1GB", library="all")
+    assert "2400 switches" in next(one.reason for one in found.infeasible if one.algorithm == "direct")
+
+
+def test_a_chain_waits_for_each_of_its_hops() -> None:
+    """Two groups of four switches: a link inside takes 1.2 us with its ports, the cable and the links to it 11.4 us at most."""
+    where = fabric(
+        dragonfly(1, 4, 2, alpha=1.0)
+        | {"global": {"bandwidth": "25GB/s", "alpha": "10us"}, "local": {"bandwidth": "25GB/s", "alpha": "0.2us"}}
+    )
+    chain = colltool.price(where, "bc", size="1KB", algorithms="chain", ideal=True).best
+    assert float(chain.alpha_s) == pytest.approx((6 * 1.2 + 11.4) * 1e-6)

@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import pytest
 from networks import M, below_the_cut, seconds
-from small import CUBE_MESH, fabric, full_mesh, graph, star, torus
+from small import CUBE_MESH, fabric, full_mesh, graph, hyperx, star, torus
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -122,3 +122,16 @@ def test_c_of_the_double_binary_tree_does_not_apply() -> None:
             colltool.price(where, "ar", size=M, algorithms="double-binary-tree", tree_beta=c).results[0] for c in (2.0, 1.0)
         )
         assert (two.total_s, two.status) == (usual.total_s, "shipped")
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+def test_schedules_on_own_links_need_consecutive_ranks(stride: int) -> None:
+    """Links between every third rank lead through the others, which have groups of their own."""
+    ring = fabric(graph(*((rank, (rank + 1) % 6) for rank in range(6))))
+    grid = fabric(hyperx(3, 4))
+    for where in (ring, grid):
+        for primitive, names in (("ag", ("forest", "tacos")), ("a2a", ("mcf",)), ("bc", ("forest",))):
+            found = colltool.price(where, primitive, size="1GB", stride=stride, library="all")
+            reasons = {one.algorithm: one.reason for one in found.infeasible}
+            assert all("consecutive ranks" in reasons[name] for name in names if name != "mcf" or where is ring)
+        assert colltool.verify(where, stride=stride).holds

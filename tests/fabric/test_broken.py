@@ -60,7 +60,8 @@ def test_nothing_failed_costs_what_it_did() -> None:
     ("tiers", "failed", "says"),
     [
         (TORUS, "16", "ranks are 0 to 15"),
-        (TORUS, "0-2", "rank 0 has links to 1, 3, 4, 12"),
+        (TORUS, "0-2", "there is no link 0-2\n  rank 0 has links to 1, 3, 4, 12"),
+        ("x:full_mesh:2:50GB/s:1us", "1", "1 of 2 ranks would be left"),
         (TORUS, "x", "write a rank, 3, or a link, 0-1"),
         ("nvlink:star:8:450GB/s:1us", "3", "a rank less is"),
         (f"{MESH},ib:clos:4:50GB/s:5us", "0-1", "start from a fabric of that tier alone"),

@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 from cli.conftest import run
 from jsonschema import Draft202012Validator
+from msccl_texts import all_reduce_ring
 
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.cli.app import COMMANDS
 from colltool.render import schemas, views
 from colltool.render.schemas import FILE_KINDS, asked_by, document_schema, documents, schema_of
+from tests.traces.test_chakra_traces import STEP
+from tests.traces.test_chakra_traces import write as chakra_file
 
 VALIDATORS = {name: Draft202012Validator(document_schema(name)) for name in documents()}
 RARE = (
@@ -72,6 +75,15 @@ def test_what_is_printed_fits_its_schema(line: str) -> None:
     for document in inner(printed(line)):
         found = [f"{list(one.absolute_path)}: {one.message[:200]}" for one in VALIDATORS[name_of(document)].iter_errors(document)]
         assert not found
+
+
+def test_documents_of_files_fit_too(tmp_path: Path) -> None:
+    """A schedule of one's own has no formula; a Chakra trace is walked with the fabric's prices."""
+    (tmp_path / "own.xml").write_text(all_reduce_ring(4))
+    trace = chakra_file(tmp_path / "a.0.et", *STEP)
+    for line in (f"verify -f star512 --algorithm-file {tmp_path}/own.xml", f"trace {trace} -f dgx-h100"):
+        document = printed(line)
+        assert [one.message for one in VALIDATORS[name_of(document)].iter_errors(document)] == [], line
 
 
 def test_every_view_has_a_schema_and_the_table_no_other() -> None:

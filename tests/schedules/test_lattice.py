@@ -113,7 +113,7 @@ def test_steps_and_bytes_are_the_formulas(primitive, kind, shape):
 def test_every_scattering_algorithm_of_a_torus_is_executed(primitive):
     group = lattice("torus", (4, 3))
     names = {row.name for row in algorithms(primitive) if row.why_not(group) is None}
-    assert names == {"ring", "dim-ring", "dim-ring-bidirectional", "multi-ring", "forest"}
+    assert names == {"ring", "dim-ring", "dim-ring-bidirectional", "multi-ring", "forest", "tacos"}
 
 
 @swept("shape", [(5, 3), (4, 1, 3), (4, 3, 2), (8, 4, 2), (3, 2), (4, 4), (2, 2, 2), (6, 5, 4)])

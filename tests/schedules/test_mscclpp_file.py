@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mscclpp_plans import multi_node_transfer, reduce, reduce_pack
 
+import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, Primitive
 from colltool.schedules.own import OwnSchedule
@@ -100,3 +101,36 @@ def test_threadblocks_meet_at_a_barrier(tmp_path: Path) -> None:
     ops[1]["ops"].append(barrier)
     with pytest.raises(ColltoolError, match="waits for ever"):
         read(tmp_path, json.dumps(data))
+
+
+def two_shot(ranks: int) -> str:
+    """Each rank sums its own chunk from all others in one instruction, and puts the sum to all."""
+    peers, gpus = list(range(ranks - 1)), []
+    channels = {"channel_ids": peers, "channel_type": "memory"}
+    for rank in range(ranks):
+        others = [other for other in range(ranks) if other != rank]
+        own, theirs = {"type": "i", "index": rank, "size": 1}, [{"buffer_id": at, "index": rank, "size": 1} for at in peers]
+        ops = [
+            {"name": "signal", **channels}, {"name": "wait", **channels},
+            {"name": "rre", "src_buff": [own, *theirs], "dst_buff": [own], **channels, "reduce_op": "sum"},
+            {"name": "put", "src_buff": [own], "dst_buff": theirs, **channels},
+            {"name": "signal", **channels}, {"name": "wait", **channels},
+        ]  # fmt: skip
+        block = {"id": 0, "ops": ops, "channels": [{"channel_type": "memory", "channel_ids": peers}],
+                 "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": peers}]}  # fmt: skip
+        gpus.append({
+            "id": rank, "input_chunks": ranks, "output_chunks": ranks, "scratch_chunks": 0, "threadblocks": [block],
+            "channels": [{"channel_type": "memory", "connected_to": others}],
+            "remote_buffers": [{"rank": other, "type": "i", "access_channel_types": ["memory"]} for other in others],
+            "semaphores": [],
+        })  # fmt: skip
+    return json.dumps({"name": "rre", "collective": "allreduce", "protocol": "Simple", "inplace": True, "gpus": gpus})
+
+
+def test_the_sources_of_one_instruction_are_read_at_once(tmp_path: Path) -> None:
+    """One step of reads and one of writes, as two-shot, however the peers are listed."""
+    path = tmp_path / "plan.json"
+    path.write_text(two_shot(4), encoding="utf-8")
+    rows = colltool.price("star512", "ar", size="64MB", ranks=4, algorithms="two-shot", algorithm_files=path, ideal=True).results
+    own, shipped = (next(row for row in rows if row.algorithm == name) for name in ("rre", "two-shot"))
+    assert own.total_s == pytest.approx(shipped.total_s)

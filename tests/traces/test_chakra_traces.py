@@ -71,6 +71,15 @@ def test_a_gzipped_file_is_read(tmp_path: Path) -> None:
     assert calls(path) == READ
 
 
+def test_a_large_gzipped_file_is_known_by_its_start(tmp_path: Path) -> None:
+    """The tables of what is packed come before its first byte."""
+    named = (gemm(number, 10)._replace(name=f"gemm {number**7}") for number in range(1000, 1400))
+    path = write(tmp_path / "a.0.et", *STEP, *named)
+    assert len(gzip.compress(path.read_bytes())) > 4096
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    assert calls(path) == READ
+
+
 def test_what_the_jsonizer_makes_is_read(tmp_path: Path) -> None:
     """One object after another, with nothing between, as MessageToJson prints them."""
     head, nodes = read_all(write(tmp_path / "a.0.et", *STEP).read_bytes())

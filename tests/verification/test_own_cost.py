@@ -85,7 +85,10 @@ def test_a_row_of_its_own_is_ranked_and_says_that_it_is_unmeasured(tmp_path: Pat
     assert price.ranks == 8  # the file's
     own = next(row for row in price.results if row.status == "own")
     assert own.selectable
-    assert any("unmeasured" in note for note in own.notes)
+    assert any("unmeasured" in note and "nothing is in it" in note for note in own.notes)
+    fitted = colltool.price("dgx-h100", "ar", size="1KB", algorithm_files=[file]).results
+    (under,) = (row for row in fitted if row.status == "own")
+    assert any(f"with protocol {under.protocol} as" in note for note in under.notes)
     totals = [float(row.total_s) for row in price.leading]
     assert totals == sorted(totals)
     nccl = colltool.price("dgx-h100", "ar", size="1KB", algorithm_files=file)

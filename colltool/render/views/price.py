@@ -51,7 +51,8 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
     if gain > error:
         name = r.named(price, price.fastest)  # only a pick is not the fastest
         if price.fastest.status == "own":
-            return f"; {name}, of your own, would take {whole_percent(gain)} less before any library's overhead"
+            before = "" if price.fastest.protocol else " before any library's overhead"
+            return f"; {name}, of your own, would take {whole_percent(gain)} less{before}"
         return f"; {name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
     close = [one for one in price.leading if one is not row and float(one.total_s) <= own * (1 + error)]
     more = f" and {len(close) - 1} more" if len(close) > 1 else ""
