@@ -58,7 +58,8 @@ def _of_tier(tier: Tier, facts: TierFacts) -> Iterator[Failure]:
     if facts.sizing is not None:
         for one in failures_of_plan(facts.sizing, facts.endpoints, ports * facts.sizing.split):
             ranks, cut_off = one.endpoints * facts.planes, one.cut_off * facts.planes
-            share = one.share if kind.planes is None else min(1.0, one.share / kind.planes.share)
+            # a port has a larger part of what is left by the planes that work; a NIC has a port in each
+            share = one.share if kind.planes is None or one.part == "NIC" else min(1.0, one.share / kind.planes.share)
             yield replace(one, tier=tier.name, count=one.count * facts.domains, ranks=ranks, share=share, cut_off=cut_off)
         yield from _of_planes(kind, facts)
         return

@@ -97,6 +97,8 @@ def test_what_a_port_a_nic_and_a_plane_take_down() -> None:
     again = failures_of(load_fabric("mrc-8plane", ["roce.planes.failed=1"]))[-1]
     assert (again.part, again.count, again.share) == ("plane", 7, pytest.approx(1 / 7))
     assert failures_of(network(count=2, failed=1))[-2].cut_off == 32
+    left = {one.part: one.share for one in failures_of(load_fabric("mrc-8plane", ["roce.planes.failed=1"])) if one.tier == "roce"}
+    assert left["NIC"] == pytest.approx(1 / 64)  # 7 of the ports that work are its own, as 8 of all were
 
 
 SWAP = {"name": "swap", "primitive": "ar", "ranks": 2, "chunks": 1, "steps": ["0>1:0+ 1>0:0+"]}
