@@ -61,6 +61,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
+        asked=tuple(only),
     )
 
 

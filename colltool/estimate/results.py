@@ -76,7 +76,7 @@ class Price(Result):
     order); then other libraries' schedules, references, idealised and hypothetical ones, never called the fastest. ``library``:
     None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another one (for arrays a tuple); empty
     if algorithms were named. ``accuracy``: of the first row; None for an ideal price and arrays. ``failed``: plugins of the group
-    ``colltool.algorithms`` that offered nothing usable, and why.
+    ``colltool.algorithms`` that offered nothing usable, and why. ``asked``: the algorithms that were named.
     """
 
     subject: ClassVar[str] = "price"
@@ -93,6 +93,7 @@ class Price(Result):
     leads_on_one_port: str | tuple[str, ...] = ""
     accuracy: Accuracy | None = None
     failed: tuple[Infeasible, ...] = ()
+    asked: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> int:

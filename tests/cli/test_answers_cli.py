@@ -113,3 +113,11 @@ def test_diff_says_what_moved_and_how_to_accept_it(run: Any, tmp_path: Path) -> 
     assert "Largest: total_s of " in opening
     assert "To accept it, write the new document over the old one" in opening
     assert run("diff", str(old), str(old)).out == "Nothing moved by more than 1e-06.\n"
+
+
+def test_what_is_named_is_shown_whoever_runs_it(run: Any) -> None:
+    """A schedule that no library runs is no row of --all alone if it was asked for."""
+    shown = run("price", "ag", "-f", "mesh512", "-n", "8", "-M", "1GB", "-a", "ring,tacos").out
+    assert "| tacos" in shown
+    assert "not ranked" in shown
+    assert "| tacos" not in run("price", "ag", "-f", "mesh512", "-n", "8", "-M", "1GB").out

@@ -94,7 +94,7 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
         *_slow_rank(prices),
         *_faster_elsewhere(prices),
         *_picks(prices),
-        *map(later, rest),
+        *(rest if prices[0].asked else map(later, rest)),
         *_links_table(every, first=0),
         *r.notes(every, prices[0].model, prices, first=0),
         *listed("cannot run here", (f"{', '.join(names)}: {reason}" for reason, names in cannot.items()), first=0),
