@@ -144,10 +144,7 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
         raise ColltoolError(what, argument="stride", fix=fix)
     stops = _stops(fabric, steps, ranks, in_order=who.in_order or stride > 1)
     if stops is None:
-        above = _first_that_fits(fabric, range(ranks + 1, most + 1), stride)
-        counts = " and ".join(str(n) for n in (count_within(fabric, ranks - 1, stride), above) if n is not None)
-        what = f"{spoken(ranks, stride)}{',' * (stride > 1)} leave a domain half full on {fabric.name} ({_extents(fabric.tiers)})"
-        raise ColltoolError(what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {counts}")
+        raise _does_not_fit(fabric, ranks, stride, most)
     if boxes is None:
         return stops
     pairs = list(zip(stops, boxes, strict=True))
@@ -156,6 +153,16 @@ def fill_tiers(fabric: Fabric, who: GroupSpec) -> tuple[TierShare, ...]:
         what = f"{shape_text(who.shape or ())} holds {holds} ranks, not {who.ranks or 0}"
         raise ColltoolError(what, argument="shape", fix=f"write {given('ranks', holds)}, or {usual}")
     return tuple(stop if box is None else stop._replace(tier=box) for stop, box in pairs)
+
+
+def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> ColltoolError:
+    above, inner = _first_that_fits(fabric, range(ranks + 1, most + 1), stride), fabric.tiers[0]
+    counts = " and ".join(str(n) for n in (count_within(fabric, ranks - 1, stride), above) if n is not None)
+    if ranks < inner.endpoints and capabilities_of(inner).cut_apart(ranks):
+        what = f"the first {ranks} ranks of {fabric.name} reach each other only through others"
+        return ColltoolError(what, argument="ranks", fix=f"the nearest sizes that do without are {counts}")
+    what = f"{spoken(ranks, stride)}{',' * (stride > 1)} leave a domain half full on {fabric.name} ({_extents(fabric.tiers)})"
+    return ColltoolError(what, argument="ranks", fix=f"the nearest sizes that fill whole domains are {counts}")
 
 
 def first_domains(fabric: Fabric, ranks: int) -> tuple[int, ...]:

@@ -106,6 +106,10 @@ class TierCapabilities(ABC, Generic[Of]):
         """The tier as a group sees it: of a lattice the best box of that many endpoints, or this shape; None where none fits."""
         return self.tier if self.part(endpoints) is not None else None
 
+    def cut_apart(self, endpoints: int) -> bool:  # noqa: ARG002
+        """Whether the first endpoints meet only through others; of an explicit graph."""
+        return False
+
     @property
     def link_kinds(self) -> tuple[LinkKind, ...]:
         """Of a routed tier whose nodes are all alike; empty elsewhere."""

@@ -34,7 +34,10 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
         whole = stride > 1 or endpoints == self.tier.endpoints  # the file was refused if its ranks were not joined
-        return () if whole or self._wires.of_first(endpoints).joins_all() else None
+        return () if whole or not self.cut_apart(endpoints) else None
+
+    def cut_apart(self, endpoints: int) -> bool:
+        return not self._wires.of_first(endpoints).joins_all()
 
     @property
     def neighbours(self) -> int:

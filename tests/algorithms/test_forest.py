@@ -8,6 +8,7 @@ from itertools import chain, combinations
 
 import lp
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def networks(draw: st.DrawFn) -> tuple[Links, int]:
 
 
 @given(networks(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_forest_is_as_fast_as_the_least_cut_and_fits(network: tuple[Links, int], broadcast: bool) -> None:
     links, ranks = network
     roots = (0,) if broadcast else tuple(range(ranks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,7 +159,7 @@ def test_an_offset_is_no_parameters() -> None:
 numbers = st.floats(-1.0, 1.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(numbers, min_size=4, max_size=4), min_size=4, max_size=8), st.lists(numbers, min_size=4, max_size=4))
 def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: list[float]) -> None:
     x, r = np.array(rows), np.array(right)

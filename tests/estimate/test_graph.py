@@ -135,3 +135,10 @@ def test_schedules_on_own_links_need_consecutive_ranks(stride: int) -> None:
             reasons = {one.algorithm: one.reason for one in found.infeasible}
             assert all("consecutive ranks" in reasons[name] for name in names if name != "mcf" or where is ring)
         assert colltool.verify(where, stride=stride).holds
+
+
+def test_ranks_that_meet_through_others_are_no_half_full_domain() -> None:
+    where = fabric(graph((0, 2), (1, 2), (2, 3), (3, 0)))
+    with pytest.raises(ColltoolError, match="the first 2 ranks of small reach each other only through others") as caught:
+        colltool.price(where, "a2a", size="1MB", ranks=2)
+    assert "the nearest sizes that do without are 3" in caught.value.spelled("python")

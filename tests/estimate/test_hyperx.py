@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import M, below_the_cut, seconds
@@ -55,7 +56,7 @@ def test_all_axes_reach_the_bound_where_axes_are_alike(shape: tuple[int, ...]) -
 
 
 @given(st.lists(st.tuples(st.integers(2, 6), st.sampled_from([10.0, 25.0, 50.0, 100.0])), min_size=2, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_parts_of_a_payload(axes: list[tuple[int, float]]) -> None:
     """They add up, none is negative, no axis is busier than said, and no rank sends faster than all of its links."""
     shape, rates = zip(*axes, strict=True)

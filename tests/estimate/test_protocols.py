@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import Tier, clos, fabric, full_mesh, gb, mesh, star, switch, torus, us
@@ -193,7 +194,7 @@ def test_local_copies_are_paid_beside_it(tiers: list[Tier], primitive: str, size
         assert len(own) == (each[row.protocol][1] > 0)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(tier_lists(), st.sampled_from(PRIMITIVES), st.lists(SIZES, min_size=1, max_size=5), MODELS)
 def test_an_array_takes_the_fastest_at_each_size(
     tiers: list[Tier], primitive: str, sizes: list[float], model: dict[str, Any]
@@ -215,7 +216,7 @@ def test_an_array_takes_the_fastest_at_each_size(
                 assert value == getattr(one, field) or value == pytest.approx(getattr(one, field), rel=1e-12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(tier_lists(), st.sampled_from(PRIMITIVES), st.lists(SIZES, min_size=2, max_size=5), MODELS)
 def test_phases_add_up_at_each_size(tiers: list[Tier], primitive: str, sizes: list[float], model: dict[str, Any]) -> None:
     model["phases"] = "sequential"
@@ -233,7 +234,7 @@ def test_phases_add_up_at_each_size(tiers: list[Tier], primitive: str, sizes: li
             )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(tier_lists(), st.sampled_from(PRIMITIVES), SIZES, MODELS)
 def test_one_entry_that_repeats_the_tier_changes_nothing_but_the_name(
     tiers: list[Tier], primitive: str, size: float, model: dict[str, Any]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import run
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,7 +130,7 @@ def test_the_bill_of_a_sized_clos() -> None:
 @given(
     st.permutations(["switch=30000", "switch.draws=1.7kW", "optic={draws: 12W}", "optic.price=600", "currency=USD"]), st.data()
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_keys_of_a_part_add_up_in_any_order(typed: list[str], data: Any) -> None:
     """Nested and flat, whatever the file says of them: the same prices."""
     of_file = data.draw(st.sampled_from([None, {"switch": 1}, {"switch": {"draws": "1W"}, "optic": {"price": 1}}]))
@@ -163,7 +164,7 @@ def test_watts_without_a_price_are_no_free_switch() -> None:
 
 
 @given(st.integers(1, 16), st.integers(2, 6), st.integers(2, 4), st.sampled_from([1, 1.5, 2, 4]), st.integers(0, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_drawing_bill_and_sizing_count_the_same_groups(group: int, leaves: int, pods: int, ratio: float, missing: int) -> None:
     """A leaf of the file is a leaf of the drawing, of the bill and of the sizing, on each of eight rails; a pod likewise."""
     tiers = {
@@ -191,7 +192,7 @@ def test_drawing_bill_and_sizing_count_the_same_groups(group: int, leaves: int, 
 
 
 @given(st.integers(1, 3000), st.sampled_from([8, 36, 64]), st.integers(1, 8), st.sampled_from([1.0, 2.0, 3.3]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_sums_of_a_bill_add_up(endpoints: int, radix: int, rails: int, ratio: float) -> None:
     """Against the counts of the levels: cables between two levels have two ends, those to endpoints a NIC each."""
     try:

@@ -7,6 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,7 +93,7 @@ def parts(net: Built, plan: ClosPlan, one: Failure) -> list[Cables]:
 
 
 @given(st.integers(1, 12), st.sampled_from([1, 2, 4]), st.sampled_from([4, 6, 8]), st.sampled_from([1, 2]), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_against_every_part_cut_out(half: int, ports: int, radix: int, rails: int, thin: bool) -> None:
     endpoints = 2 * half
     try:
@@ -143,7 +144,7 @@ def test_of_a_fabric_in_ranks() -> None:
 
 
 @given(st.sampled_from(["torus", "mesh", "full_mesh"]), st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_link_between_endpoints_cut_out(topology: str, shape: list[int], ports: int) -> None:
     """Of a lattice or a full mesh, drawn link by link."""
     places = list(product(*map(range, shape)))

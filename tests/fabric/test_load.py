@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 import yaml
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -359,7 +360,7 @@ def read_or_refused(text: str, overrides: list[str], place: str) -> bool:
         return place in str(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PIECES), st.integers(0, 5), st.sampled_from(JUNK)), min_size=1, max_size=4))
 def test_any_mutation_is_read_or_refused(changes: list[tuple[str, int, str]]) -> None:
     text = GOOD
@@ -374,7 +375,7 @@ KEYS = ["tiers", "nvlink", "ib", "0", "levels", "spine", "alpha", "eta", "beta",
 VALUES = ["1", "1us", "[1]", "{a: 1}", "~", "x: y", "{", "- 1"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.sampled_from(KEYS), min_size=1, max_size=5), st.sampled_from(VALUES))
 def test_any_override_is_taken_or_refused(key: list[str], value: str) -> None:
     assert read_or_refused(GOOD, [f"{'.'.join(key)}={value}"], "overrides=[")

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import fabric, mesh, torus
@@ -39,7 +40,7 @@ def merit(box: LatticeTier) -> tuple[int, int]:
     return -min(cuts, default=0), LatticeTopology(box).diameter_links
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([torus, mesh]), SIZES, st.data())
 def test_it_is_the_best_of_all_boxes(kind: Any, shape: list[int], data: st.DataObject) -> None:
     tier = lattice(kind, shape)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swept import swept
@@ -54,7 +55,7 @@ def test_the_same_mapping_twice_needs_no_anchor() -> None:
 LETTERS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn", "Co", "Zl", "Zp")), max_size=200)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(LETTERS)
 @pytest.mark.parametrize("key", ["description", "notes"])
 def test_any_text_survives(key: str, words: str) -> None:

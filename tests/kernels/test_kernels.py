@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +71,7 @@ def test_the_others_take_the_fastest() -> None:
 
 
 @given(st.integers(2, 8), st.floats(1024, 2**22), st.floats(1024, 2**22))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_more_bytes_never_take_less(ranks: int, one: float, other: float) -> None:
     few, many = sorted((one, other))
     for library in EVERY:

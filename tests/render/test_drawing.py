@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import clos, fabric, full_mesh, mesh, star, switch, torus
@@ -173,7 +174,7 @@ def fits(several: list[dict[str, Any]]) -> bool:
     return count <= 10_000_000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(tiers, min_size=1, max_size=4).filter(fits), st.text(max_size=300))
 def test_any_fabric_is_drawn(several: list[dict[str, Any]], description: str) -> None:
     holds_together(fabric(*several).model_copy(update={"description": description}))

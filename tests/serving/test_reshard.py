@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def test_many_replicas_want_a_tree_and_one_wants_pairs() -> None:
 
 
 @given(st.sampled_from([1, 8, 16, 64]), st.sampled_from([8, 32, 64]), st.sampled_from([1, 4, 8]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_no_way_is_faster_than_the_wires(senders: int, receivers: int, replica: int) -> None:
     found = colltool.reshard("llama3-8b", "dgx-h100", senders=senders, receivers=receivers, replica=replica)
     assert all(one.total_s >= found.least_s * (1 - 1e-9) for one in found.ways)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,7 +77,7 @@ def sized(ports: int, radix: int, hops: tuple[float, ...], levels: int | None = 
     st.tuples(st.sampled_from(RATIOS), st.sampled_from(RATIOS)),
     st.sampled_from([None, 2, 3]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_wiring_takes_fewer_switches(ports: int, radix: int, hops: tuple[float, float], levels: int | None) -> None:
     plan = sized(ports, radix, hops[:1] if levels == 2 else hops, levels)
     assert (plan and plan.switches) == fewest(ports, radix, hops, levels)
@@ -85,7 +86,7 @@ def test_no_wiring_takes_fewer_switches(ports: int, radix: int, hops: tuple[floa
 @given(
     st.integers(1, 5000), st.sampled_from([8, 16, 36, 64]), st.lists(st.floats(1, 9), min_size=2, max_size=2), st.integers(1, 2)
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_more_oversubscription_more_ports_and_fewer_endpoints_never_take_more(
     ports: int, radix: int, hops: tuple[float, float], larger: int
 ) -> None:

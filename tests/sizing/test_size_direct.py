@@ -8,6 +8,7 @@ from itertools import combinations, pairwise, product
 from math import ceil, prod
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +119,7 @@ SMALL = (st.sampled_from(DIRECT), st.integers(2, 90), st.integers(4, 14), st.sam
 
 
 @given(*SMALL)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_an_explicit_one_has_the_ports_the_cables_and_the_loads(
     topology: Direct, endpoints: int, radix: int, most: float
 ) -> None:
@@ -205,7 +206,7 @@ def every_shape(topology: Direct, endpoints: int, radix: int, most: float) -> It
 
 
 @given(st.sampled_from(DIRECT), st.integers(2, 24), st.integers(3, 7), st.sampled_from([1.0, 2.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_no_shape_takes_fewer(topology: Direct, endpoints: int, radix: int, most: float) -> None:
     plan = sized(topology, endpoints, radix, most)
     best = min(every_shape(topology, endpoints, radix, most), default=None)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning import dense, two_tiers
@@ -183,7 +184,7 @@ def test_a_table_names_a_key_once() -> None:
 
 @given(key=st.sampled_from(["{}_layers", "{}_size", "mamba_{}", "num_{}_experts", "{}_dim", "{}_window", "{}_rank"]),
        word=st.text("abcdefgh", min_size=1, max_size=8), value=st.integers(2, 10_000))  # fmt: skip
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_size_that_nobody_knows_is_never_passed_over(key: str, word: str, value: int, tmp_path_factory: Any) -> None:
     content = like("llama", 32, 4096, 32, 8, 14336, 32000, **{key.format(word): value})
     with pytest.raises(ColltoolError, match="it may change the model"):
@@ -226,7 +227,7 @@ def test_a_pattern_of_layers_that_slide(tmp_path: Path) -> None:
 
 
 @given(sequence=st.integers(1, 400), window=st.integers(1, 500), windowed=st.sampled_from([0.0, 0.25, 1.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_keys_of_a_query_against_counting_them(sequence: int, window: int, windowed: float) -> None:
     """Counted one by one a query meets itself too: half a key more than the continuous mean."""
     one = Shape(hidden=4, heads=2, kv_heads=2, head_dim=2, ffn=16, matrices=2, vocab=10, window=window, windowed=windowed)

@@ -14,6 +14,7 @@ from closed_forms import (
     least_micro_batches,
     logp_step,
 )
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -159,7 +160,7 @@ def test_buckets_behind_a_backward_pass_are_its_layers() -> None:
     assert behind_backward(1.0, []) == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=40), st.floats(0, 100), st.floats(0, 1))
 def test_the_corners_of_a_row_of_buckets_are_its_recursion(takes: list[float], pass_s: float, overhead: float) -> None:
     """P8 bucket by bucket: end_k = max(ready_k, end_(k-1)) + t_k."""
