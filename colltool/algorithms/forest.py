@@ -8,8 +8,8 @@ Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise, product
 from math import gcd
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ON_LINKS = LATTICE | frozenset[Topology](("graph", "hyperx"))
 MOST_RANKS = 24  # beyond it packing takes seconds
 NO_LINKS = "needs links between the ranks themselves, without switches"
-_FINEST = 1024  # rates are taken as multiples of the slowest over this, rounded down
+_FEW_PARTS, _FINEST = 60, 1024  # rates that are no multiples of a part of the slowest are rounded down to those of its 1024th
 _ENDLESS = 1 << 60
 _DUST = 1e-6
 
@@ -68,7 +68,7 @@ class Forest(NamedTuple):
 @lru_cache(maxsize=32)
 def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     """The best packing from these roots, each of which sends to all ranks, over links between ranks."""
-    unit = min(edge.Bps for edge in wires.edges) / _FINEST
+    unit = common_unit(rates_of(wires).values(), _FEW_PARTS) or min(edge.Bps for edge in wires.edges) / _FINEST
     links: Capacities = {rank: {} for rank in range(wires.endpoints)}
     for edge in wires.edges:
         links[edge.a][edge.b] = links[edge.a].get(edge.b, 0) + int(edge.Bps / unit + _DUST)
@@ -78,6 +78,23 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     scaled = {rank: {to: units * fine // common for to, units in row.items()} for rank, row in links.items()}
     trees = tuple(_packed(scaled, roots, rate.numerator // common))
     return Forest(float(rate) * unit, trees, fill_of(trees, scaled))
+
+
+def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
+    """Bytes/s from node to node, parallel links together."""
+    found = defaultdict[tuple[int, int], float](float)
+    for edge in wires.edges:
+        found[edge.a, edge.b] += edge.Bps
+    return found
+
+
+def common_unit(rates: Collection[float], most_parts: int) -> float | None:
+    """The rate of which all are whole multiples, if it is one of so many parts of the slowest."""
+    slowest = min(rates)
+    for parts in range(1, most_parts + 1):
+        if all(abs(many - round(many)) < _DUST for many in (rate / slowest * parts for rate in rates)):
+            return slowest / parts
+    return None
 
 
 def fill_of(trees: Sequence[Tree], links: Mapping[int, Mapping[int, float]]) -> float:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.algorithms.forest import Forest, Tree, fill_of, joined_by_links, ring_wires, wires_between  # noqa: F401  (ring_wires: of the example)
+from colltool.algorithms.forest import Forest, Tree, fill_of, joined_by_links, rates_of, ring_wires, wires_between  # noqa: F401  (ring_wires: of the example)
 from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.registry import MCF, algorithm
 from colltool.algorithms.wires import GraphWires
@@ -48,10 +48,8 @@ class _Net(NamedTuple):
 def _net(wires: GraphWires) -> _Net:
     import numpy as np  # which prices on other networks do without
 
-    Bps: dict[tuple[int, int], float] = defaultdict(float)
-    for edge in wires.edges:
-        Bps[edge.a, edge.b] += edge.Bps
-    return _Net(wires.endpoints, np.array(list(Bps)), np.array(list(Bps.values())))
+    rates = rates_of(wires)
+    return _Net(wires.endpoints, np.array(list(rates)), np.array(list(rates.values())))
 
 
 def _cheapest(net: _Net, price: Floats) -> Indices:

@@ -9,11 +9,11 @@ Source: TACOS, arXiv 2304.05301; rarest pieces first, as BitTorrent takes them.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from colltool.algorithms.forest import ON_LINKS, joined_by_links, ring_wires, wires_between  # noqa: F401  (ring_wires: of the examples)
+from colltool.algorithms.forest import ON_LINKS, common_unit, joined_by_links, rates_of, ring_wires, wires_between  # noqa: F401  (ring_wires: of the examples)
 from colltool.algorithms.group import Group, all_ports
 from colltool.algorithms.registry import TACOS, algorithm
 from colltool.algorithms.wires import GraphWires
@@ -22,7 +22,6 @@ from colltool.base.primitives import AG, AR, RS, Links, Terms
 MOST_RANKS = 512  # beyond it matching takes seconds
 _MOST_PARTS, _MOST_PARALLEL = 4, 64  # of the slowest link's rate, and of a link's in a step
 _FINE = 256  # pieces in all, at least: each rank's part in several where ranks are few
-_DUST = 1e-6
 
 Moved = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
 
@@ -40,24 +39,14 @@ def links_in_proportion(group: Group) -> str | None:
 
 def _unit(wires: GraphWires) -> float | None:
     """The rate of which all links have a whole multiple, bytes/s; None where that would be a small part of the slowest."""
-    slowest = min(_rates(wires).values())
-    for parts in range(1, _MOST_PARTS + 1):
-        times = [rate / slowest * parts for rate in _rates(wires).values()]
-        if all(abs(many - round(many)) < _DUST for many in times) and max(times) < _MOST_PARALLEL + 1:
-            return slowest / parts
-    return None
-
-
-def _rates(wires: GraphWires) -> dict[tuple[int, int], float]:
-    found = defaultdict[tuple[int, int], float](float)
-    for edge in wires.edges:
-        found[edge.a, edge.b] += edge.Bps
-    return found
+    rates = rates_of(wires).values()
+    unit = common_unit(rates, _MOST_PARTS)
+    return unit if unit and max(rates) < (_MOST_PARALLEL + 1) * unit else None
 
 
 def _links(wires: GraphWires) -> list[tuple[int, int]]:
     """From rank to rank, as often as there are pieces in a step, those into ranks of few links first."""
-    unit, rates = _unit(wires), _rates(wires)
+    unit, rates = _unit(wires), rates_of(wires)
     assert unit is not None  # links_in_proportion let nobody else in
     every = [ends for ends, rate in rates.items() for _ in range(round(rate / unit))]
     into = Counter(b for _, b in every)

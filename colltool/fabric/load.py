@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from colltool.fabric.model import Fabric
 
 SUFFIX = ".yaml"
 SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
+
+_MOST_KEPT = 1 << 16  # characters of a text whose fabric is kept
 
 FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -71,7 +74,19 @@ def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
     ``overrides`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``, ``torus.shape=[8,8,4]``,
     ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key. Raises ManyErrors with everything wrong in the content.
     """
+    if isinstance(fabric, str | os.PathLike) and isinstance(overrides, list | tuple):
+        file, name = find_fabric(fabric)
+        text, changes = read_text(file, "definition", name), tuple(overrides)
+        alone = "like:" not in text  # else another file, which may change, is a part of it
+        if len(text) < _MOST_KEPT and alone and all(isinstance(one, str) for one in changes):
+            return _loaded(text, name, changes)
     return _finished(fabric_reading(fabric, overrides))
+
+
+@lru_cache(maxsize=32)
+def _loaded(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
+    """One object for the same text: fabrics are immutable, and what was worked out on their tiers is found by these."""
+    return read_fabric(text, name, overrides)
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:

@@ -66,6 +66,11 @@ def test_a_forest_is_as_fast_as_the_least_cut_and_fits(network: tuple[Links, int
         assert sum(tree.share for tree in found.trees if tree.root == root) == 1
 
 
+def test_rates_like_three_to_four_are_no_roundings() -> None:
+    links = {(0, 1): 3, (0, 2): 4, (1, 2): 4}
+    assert forest_of(wires_of(links, 3), (0, 1, 2)).rate == pytest.approx(float(least_cut(links, 3, (0, 1, 2))) * 25e9, rel=1e-12)
+
+
 def test_most_flow_of_a_textbook_network() -> None:
     """Cormen, Leiserson, Rivest and Stein, Introduction to Algorithms, figure 26.1: 23."""
     network = {0: {1: 16, 2: 13}, 1: {3: 12}, 2: {1: 4, 4: 14}, 3: {2: 9, 5: 20}, 4: {3: 7, 5: 4}}
