@@ -23,17 +23,13 @@ def several_groups(group: Group) -> str | None:
         return "needs consecutive ranks"
     if wires.routing != "minimal":
         return f"needs minimal routing: by {wires.routing} routes messages leave the order of the cables"
-    return None if _own_groups(wires) > 1 else "one group of switches: that is ring or chain"
-
-
-def _own_groups(wires: DragonflyWires) -> int:
-    return -(-wires.endpoints // (wires.hosts * wires.switches))
+    return None if wires.met > 1 else "one group of switches: that is ring or chain"
 
 
 @lru_cache(maxsize=64)
 def gateway_order(wires: DragonflyWires) -> tuple[int, ...]:
     """Ranks from rank 0 on: group after group, in each from the switch of the last one's cable to that of the next one's."""
-    groups, order = _own_groups(wires), list[int]()
+    groups, order = wires.met, list[int]()
     for group in range(groups):
         enters, leaves = (wires.gateway(group, (group + step) % groups, 0) for step in (-1, 1))
         inner = [switch for switch in range(wires.switches) if switch not in (enters, leaves)]

@@ -68,10 +68,11 @@ class Forest(NamedTuple):
 @lru_cache(maxsize=32)
 def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     """The best packing from these roots, each of which sends to all ranks, over links between ranks."""
-    unit = common_unit(rates_of(wires).values(), _FEW_PARTS) or min(edge.Bps for edge in wires.edges) / _FINEST
+    rates = rates_of(wires)
+    unit = common_unit(rates.values(), _FEW_PARTS) or min(rates.values()) / _FINEST
     links: Capacities = {rank: {} for rank in range(wires.endpoints)}
-    for edge in wires.edges:
-        links[edge.a][edge.b] = links[edge.a].get(edge.b, 0) + int(edge.Bps / unit + _DUST)
+    for (a, b), rate_Bps in rates.items():
+        links[a][b] = int(rate_Bps / unit + _DUST)
     rate = _best_rate(links, roots)
     fine = rate.denominator  # so many times finer units make whole trees
     common = gcd(*(units * fine for row in links.values() for units in row.values()), rate.numerator)
@@ -266,7 +267,7 @@ def wires_between(group: Group) -> GraphWires | None:
 
 def joined_by_links(group: Group) -> str | None:
     """Links that join its ranks, without switches or other ranks between."""
-    if wires_between(group):
+    if group.topology in LATTICE or wires_between(group):
         return None
     strided = group.wires is not None and group.wires.between_ranks is not None
     return "needs consecutive ranks: links between these lead through others" if strided else NO_LINKS

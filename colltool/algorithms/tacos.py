@@ -28,13 +28,15 @@ Moved = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
 
 def links_in_proportion(group: Group) -> str | None:
     """Links between ranks, of one rate or of rates like 2 to 3, and not all in rings that multi-ring keeps busy."""
-    if (wires := wires_between(group)) is None:
-        return joined_by_links(group)
+    if why := joined_by_links(group):
+        return why
     if group.ranks > MOST_RANKS:
         return f"links are matched for {MOST_RANKS} ranks at most"
     if len(group.axes) > 1 and all(axis.is_ring and axis.size == group.axes[0].size for axis in group.axes):
         return "all axes are rings of one length: multi-ring keeps every link busy"
-    return None if _unit(wires) else f"needs links of one rate, or of whole multiples of a {_MOST_PARTS}th of the slowest"
+    wires = wires_between(group)
+    in_proportion = wires is not None and _unit(wires) is not None
+    return None if in_proportion else f"needs links of one rate, or of whole multiples of a {_MOST_PARTS}th of the slowest"
 
 
 def _unit(wires: GraphWires) -> float | None:

@@ -6,15 +6,13 @@ Tree or way t has P chunks, t * P + s, of its share of what its root sends.
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colltool.algorithms.forest import Forest, forest_on, roots_of
 from colltool.algorithms.group import Group
 from colltool.algorithms.mcf import flows_on
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.schedules.links import Floats
 from colltool.schedules.program import Batches, Edges, Program, backwards, fired, schedule
-
-Floats = NDArray[np.float64]
 
 
 @schedule("forest", AR, AG, RS, BC, REDUCE)

@@ -71,6 +71,14 @@ def test_rates_like_three_to_four_are_no_roundings() -> None:
     assert forest_of(wires_of(links, 3), (0, 1, 2)).rate == pytest.approx(float(least_cut(links, 3, (0, 1, 2))) * 25e9, rel=1e-12)
 
 
+def test_parallel_links_count_together() -> None:
+    """Two of 1.5 are one of 3, whatever unit the others have."""
+    apart = {(0, 1): (1.5, 1.5), (0, 2): (1.5, 1.5), (1, 2): (1.0,)}
+    edges = (Edge(*way, rate, 1e-6) for (a, b), rates in apart.items() for way in ((a, b), (b, a)) for rate in rates)
+    whole = {ends: int(sum(rates)) for ends, rates in apart.items()}
+    assert forest_of(GraphWires(3, 3, tuple(edges)), (0,)).rate == pytest.approx(float(least_cut(whole, 3, (0,))))
+
+
 def test_most_flow_of_a_textbook_network() -> None:
     """Cormen, Leiserson, Rivest and Stein, Introduction to Algorithms, figure 26.1: 23."""
     network = {0: {1: 16, 2: 13}, 1: {3: 12}, 2: {1: 4, 4: 14}, 3: {2: 9, 5: 20}, 4: {3: 7, 5: 4}}
