@@ -140,13 +140,13 @@ def scan(text: str, name: str) -> tuple[Source, list[Problem]]:
 
     Raises ManyErrors beyond ``MOST`` problems, ColltoolError for what is no YAML, empty, no mapping, too deep or too large.
     """
-    if len(text) > _MOST_KEPT:
+    if len(text) > MOST_KEPT:
         return _scanned(text, name)
     source, problems = _kept(text, name)
     return source._replace(data=deepcopy(source.data)), list(problems)
 
 
-_MOST_KEPT = 2**16  # characters of a file that is remembered
+MOST_KEPT = 2**16  # characters of a file whose content is remembered
 
 
 @lru_cache(maxsize=64)

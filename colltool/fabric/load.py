@@ -12,14 +12,12 @@ from colltool.base.errors import ColltoolError, given, nearest, printable, shown
 from colltool.base.files import read_text
 from colltool.base.reach import confine, within_reach
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
-from colltool.definitions.source import KeyPath, Position, Source, scan
+from colltool.definitions.source import MOST_KEPT, KeyPath, Position, Source, scan
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 
 SUFFIX = ".yaml"
 SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
-
-_MOST_KEPT = 1 << 16  # characters of a text whose fabric is kept
 
 FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -74,13 +72,14 @@ def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
     ``overrides`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``, ``torus.shape=[8,8,4]``,
     ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key. Raises ManyErrors with everything wrong in the content.
     """
-    if isinstance(fabric, str | os.PathLike) and isinstance(overrides, list | tuple):
-        file, name = find_fabric(fabric)
-        text, changes = read_text(file, "definition", name), tuple(overrides)
-        alone = "like:" not in text  # else another file, which may change, is a part of it
-        if len(text) < _MOST_KEPT and alone and all(isinstance(one, str) for one in changes):
-            return _loaded(text, name, changes)
-    return _finished(fabric_reading(fabric, overrides))
+    if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
+        return _finished(fabric_reading(fabric, overrides))
+    file, name = find_fabric(fabric)
+    text = read_text(file, "definition", name)  # once: it may be a pipe
+    alone = "like:" not in text  # else another file, which may change, is a part of it
+    if len(text) <= MOST_KEPT and alone and all(isinstance(one, str) for one in overrides):
+        return _loaded(text, name, tuple(overrides))
+    return _finished(_of_text(text, file, name, overrides))
 
 
 @lru_cache(maxsize=32)
@@ -110,7 +109,11 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
         fix = f'give a path, the name of a shipped fabric ("nvl72"), or a mapping{loaded}'
         raise ColltoolError(f"expected a fabric to load, got a {type(fabric).__name__}", argument="fabric", fix=fix)
     file, name = find_fabric(fabric)
-    return _reading(read_text(file, "definition", name), name, os.path.dirname(file), overrides, (os.path.realpath(file),))
+    return _of_text(read_text(file, "definition", name), file, name, overrides)
+
+
+def _of_text(text: str, file: str, name: str, overrides: Overrides) -> Reading[Fabric]:
+    return _reading(text, name, os.path.dirname(file), overrides, (os.path.realpath(file),))
 
 
 def _reading(
