@@ -13,14 +13,13 @@ from typing import NamedTuple, assert_never
 import numpy as np
 
 from colltool.algorithms.dragonfly import gateway_order
-from colltool.algorithms.registry import MOST_AT_ONCE
 from colltool.algorithms.wires import DragonflyWires
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.link_cost import LinkCost, merged
 from colltool.estimate.path_classes import PathClasses
-from colltool.estimate.wired import WiredTiers
+from colltool.estimate.wired import WiredTiers, stands_at_nodes
 from colltool.schedules.executor import Network
 from colltool.schedules.links import Floats, Indices
 from colltool.schedules.rooted import depths, two_trees, two_trees_under_one_root
@@ -124,10 +123,13 @@ def _first(sent: Sends, count: int) -> Sends:
 
 @lru_cache(maxsize=4)
 def _to_all(wired: WiredTiers) -> Carried:
-    """A byte to every peer, all at once: of many ranks by the switches that these stand at, α of the first rank's longest way."""
-    if wired.ranks > MOST_AT_ONCE:
-        others = np.arange(1, wired.ranks)
-        alpha_s = float(wired.latency(0 * others, others).max())
+    """A byte to every peer, all at once; where ranks stand at switches summed by these, α of the last rank's longest way.
+
+    Domains and axes are filled in order: none is farther from another rank than the last from some.
+    """
+    if stands_at_nodes(wired.seats):
+        others = np.arange(wired.ranks - 1)
+        alpha_s = float(wired.latency(0 * others + wired.ranks - 1, others).max())
         seconds = wired.to_all()
         slowest = max(range(len(seconds)), key=seconds.__getitem__)
         return Carried(alpha_s, alpha_s, seconds[slowest], slowest, _energy_of_all(wired))
@@ -151,12 +153,12 @@ def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> 
 
     R is the number of ranks in the smallest domain: NCCL takes the fewest channels that any node has (2.30, src/init.cc).
     """
-    if route.via == "packed":
-        return _first(_ahead(ranks, 1, size), ranks - isinstance(route, Chain))
-    if route.via == "gateways":
-        wires = wired.seats[0].wires
-        assert isinstance(wires, DragonflyWires)  # several_groups let nobody else in
-        order = np.array(gateway_order(wires))
+    if route.via != "rails":
+        order = np.arange(ranks)
+        if route.via == "gateways":
+            wires = wired.seats[0].wires
+            assert isinstance(wires, DragonflyWires)  # several_groups let nobody else in
+            order = np.array(gateway_order(wires))
         return _first(Sends(order, np.roll(order, -1), np.full(ranks, size)), ranks - isinstance(route, Chain))
     rails, start, walks_of = min(wired.domains), 0, []
     for own in wired.domains:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from colltool.base.errors import ColltoolError
 from colltool.estimate.wired import WiredTiers, wired_tiers
-from colltool.schedules.links import Indices
+from colltool.schedules.links import Indices, LinkModel
 from colltool.verification.schedule import Scheduled, Sent
 
 MOST_SIMULATED = 20_000  # messages: SimGrid keeps those that are on their way from Python, one by one
@@ -31,10 +31,11 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     pairs = sorted({(one.src, one.dst) for step in steps for one in step})
     placed = run.placed
     wired = wired_tiers(tuple(span.seat for span in placed.spans), placed.ranks, True, placed.domains)
-    links: dict[tuple[int, int, int], float] = {}
+    links: dict[tuple[int, int, int], int] = {}
     src, dst = (np.array(ends, dtype=np.int64) for ends in zip(*pairs, strict=True))
     routes = list(_routes(wired, src, dst, links))
-    return json.dumps({"links": list(links.values()), "routes": routes, "steps": steps})
+    rates = [_rate_Bps(wired.network.tiers[tier], kind, place) for tier, kind, place in links]
+    return json.dumps({"links": rates, "routes": routes, "steps": steps})
 
 
 def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
@@ -46,19 +47,20 @@ def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
         yield step
 
 
-def _routes(wired: WiredTiers, src: Indices, dst: Indices, links: dict[tuple[int, int, int], float]) -> Iterator[Route]:
-    """The route of each pair; ``links`` gets the bytes/s of every link met, by its tier, class and place there."""
+def _routes(wired: WiredTiers, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]) -> Iterator[Route]:
+    """The route of each pair; ``links`` gets the number of every link met, by its tier, class and place there."""
     used: list[list[int]] = [[] for _ in src]
-    numbers: dict[tuple[int, int, int], int] = {}
     for tier, use in wired.uses(src, dst):
-        slowness = wired.network.tiers[tier].slowness(use.number, use.resource)
-        _refuse_spread((use.share / slowness).tolist())
-        capacity_Bps = wired.network.tiers[tier].classes[use.number].capacity_Bps
-        for message, place, slow in zip(use.message.tolist(), use.resource.tolist(), slowness.tolist(), strict=True):
-            link = tier, use.number, place
-            links[link] = capacity_Bps / slow
-            used[message].append(numbers.setdefault(link, len(numbers)))
+        _refuse_spread((use.share / wired.network.tiers[tier].slowness(use.number, use.resource)).tolist())
+        for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
+            used[message].append(links.setdefault((tier, use.number, place), len(links)))
     yield from zip(src.tolist(), dst.tolist(), wired.latency(src, dst).tolist(), used, strict=True)
+
+
+def _rate_Bps(tier: LinkModel, kind: int, place: int) -> float:
+    import numpy as np
+
+    return float(tier.classes[kind].capacity_Bps / tier.slowness(kind, np.array([place]))[0])
 
 
 def _refuse_spread(shares: Sequence[float]) -> None:

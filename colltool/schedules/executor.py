@@ -110,6 +110,14 @@ def joined(batch: Sequence[Step]) -> tuple[Indices, Indices, Indices]:
     return src, dst, chunk
 
 
+def links_for(group: Group, ranks: int, inside: int = 1, endpoints: int = 0) -> LinkModel:
+    """The links of a group's tier, for the ranks behind its endpoints; a port each where it is no lattice, mesh or network."""
+    wires = shared(group.wires, inside)
+    return links_of(
+        group.joined_by, ranks, inside, endpoints, axes=group.axes, wires=wires, stride=group.stride, alone=group.alone
+    )
+
+
 class Network:
     """Adds up loads: ``peak`` sums each step's busiest resource (lock step); ``busiest`` is the largest total (streams)."""
 
@@ -151,13 +159,7 @@ class Tiers(Network):
     def __init__(self, groups: Sequence[Group]) -> None:
         sizes = [group.ranks for group in groups]
         parts = [(prod(sizes), prod(sizes[:k]), sizes[k]) for k in range(len(sizes))]
-        made = ((group, of, shared(group.wires, of[1])) for group, of in zip(groups, parts, strict=True))
-        super().__init__(
-            *(
-                links_of(group.joined_by, *of, axes=group.axes, wires=wires, stride=group.stride, alone=group.alone)
-                for group, of, wires in made
-            )
-        )
+        super().__init__(*(links_for(group, *of) for group, of in zip(groups, parts, strict=True)))
         self.groups, self.networks = groups, [Network(tier) for tier in self.tiers]
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:

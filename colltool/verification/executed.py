@@ -11,9 +11,9 @@ from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, tier_group
 from colltool.estimate.wired import links_on, places_of, seated
 from colltool.fabric.topology import capabilities_of
-from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, run, traced, traced_by_hops
+from colltool.schedules.executor import Network, Outcome, Tiers, Trace, Vectors, joined, links_for, run, traced, traced_by_hops
 from colltool.schedules.lattice import compose
-from colltool.schedules.links import Floats, LatticeLinks, links_of, tier_of
+from colltool.schedules.links import Floats, LatticeLinks, tier_of
 from colltool.schedules.own import OwnSchedule
 from colltool.schedules.program import Program, Step, maker
 from colltool.schedules.twisted import TwistedLinks
@@ -84,8 +84,7 @@ def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
 
 def network_for(group: Group, servers: int = 0) -> Network:
     """The links of a lattice or full mesh, else a port for every rank and server."""
-    nodes = group.ranks + servers
-    return Network(links_of(group.joined_by, nodes, axes=group.axes, wires=group.wires, stride=group.stride, alone=group.alone))
+    return Network(links_for(group, group.ranks + servers))
 
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
