@@ -86,8 +86,8 @@ def refreshed(text: str, run: Callable[..., Any], *, slow: bool = True) -> str:
     return re.sub(r"^```console\n(.*?)^```$", block, text, flags=re.MULTILINE | re.DOTALL)
 
 
-def session(text: str) -> str:
-    """The document with what its ```pycon blocks print now, one session from top to bottom."""
+def session(text: str, *, slow: bool = True) -> str:
+    """The document with what its ```pycon blocks print now, one session from top to bottom; a report's ``page`` if ``slow``."""
     console = InteractiveConsole()
 
     def block(match: re.Match[str]) -> str:
@@ -95,6 +95,9 @@ def session(text: str) -> str:
         for example in DocTestParser().get_examples(match[1]):
             typed = example.source.rstrip("\n").split("\n")
             lines += [f"{'>>>' if at == 0 else '...'} {line}".rstrip() for at, line in enumerate(typed)]
+            if not slow and "page" in example.source:
+                lines += example.want.splitlines()
+                continue
             with redirect_stdout(StringIO()) as printed, redirect_stderr(printed):
                 console.runsource(example.source, symbol="single")
             lines += printed.getvalue().rstrip("\n").splitlines()

@@ -90,6 +90,26 @@ def all_to_all_s(arcs: Arcs, ranks: int, sources: Sequence[int] | None = None) -
     )  # fmt: skip
 
 
+def relayed_all_to_all_s(takes: np.ndarray) -> float:
+    """As :func:`all_to_all_s` where ranks forward and every hop between two goes by the network's own route.
+
+    ``takes``: seconds of a byte from each rank to each other on every link, shape (N, N, links).
+    """
+    from scipy.sparse import csr_array, hstack, kron
+
+    ranks = len(takes)
+    src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+    hops, load = len(src), csr_array(takes[src, dst].T)
+    wanted = np.eye(ranks) - 1 / ranks
+    flows = kron(csr_array(np.eye(ranks)), _balance(dict.fromkeys(zip(src.tolist(), dst.tolist(), strict=True), 1.0)))
+    return _solved(
+        np.append(np.zeros(ranks * hops), 1.0),
+        A_eq=hstack([flows, csr_array((flows.shape[0], 1))]).tocsr(), b_eq=wanted.ravel(),
+        A_ub=hstack([kron(csr_array(np.ones((1, ranks))), load), csr_array(-np.ones((load.shape[0], 1)))]).tocsr(),
+        b_ub=np.zeros(load.shape[0]),
+    )  # fmt: skip
+
+
 def _into(arcs: Arcs, givers: Sequence[int], taker: int) -> float:
     """The most bytes/s that each giver can send to the taker, all at once and alike: a flow to one sink."""
     from scipy.sparse import csr_array, hstack

@@ -24,7 +24,7 @@ TOPOLOGIES: dict[str, type[TierBase]] = {
 LevelSpec = tuple[int, float] | tuple[int, float, float]
 
 
-class _Plain(yaml.SafeDumper):
+class _Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """No anchors: the same mapping under two tiers is written out twice."""
 
     def ignore_aliases(self, data: Any) -> bool:

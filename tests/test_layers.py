@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -95,6 +95,17 @@ def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
+@cache
+def nodes(module: str) -> list[ast.AST]:
+    """All of its tree: walked once for all that ask."""
+    return list(ast.walk(trees()[module]))
+
+
+@cache
+def imported(module: str) -> list[tuple[str, bool]]:
+    return list(imports(trees()[module]))
+
+
 def floor(module: str) -> int:
     """The floor of a module: its own, or that of the nearest package around it that has one."""
     if module == "colltool":
@@ -126,12 +137,6 @@ def imports(node: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
             yield from imports(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
 def test_the_reader_of_imports_reads_them() -> None:
     tree = ast.parse("import a\nif TYPE_CHECKING:\n    import b\nelse:\n    import e\ndef f():\n    from c import d\n")
     assert list(imports(tree)) == [("a", False), ("e", False), ("c", True)]
@@ -141,7 +146,7 @@ def test_the_reader_of_imports_reads_them() -> None:
 def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
     above = {
         name
-        for name, inside in imports(trees()[module])
+        for name, inside in imported(module)
         if (name == "colltool" or name.startswith("colltool."))
         and floor(name) > floor(module)
         and not (module == "colltool" and inside)  # the front door opens on first use
@@ -152,7 +157,7 @@ def test_imports_only_from_its_own_or_lower_floors(module: str) -> None:
 
 @every_module
 def test_heavy_packages_stay_in_their_rooms(module: str) -> None:
-    for name, _ in imports(trees()[module]):
+    for name, _ in imported(module):
         rooms = ROOMS.get(name.partition(".")[0])
         assert rooms is None or any(module == room or module.startswith(f"{room}.") for room in rooms), f"{module} imports {name}"
 
@@ -173,12 +178,12 @@ ON_ARRAYS = {
 def test_numpy_only_where_arrays_are(module: str) -> None:
     if module in ON_ARRAYS or module.rpartition(".")[0] in ON_ARRAYS:
         return
-    assert not [name for name, inside in imports(trees()[module]) if name.partition(".")[0] == "numpy" and not inside]
+    assert not [name for name, inside in imported(module) if name.partition(".")[0] == "numpy" and not inside]
 
 
 @every_module
 def test_click_is_not_even_imported_for_types(module: str) -> None:
-    for node in ast.walk(trees()[module]):
+    for node in nodes(module):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
         assert not [name for name in names if name.partition(".")[0] == "click"]
@@ -191,7 +196,7 @@ def test_a_module_is_one_thought(module: str) -> None:
 
 @every_module
 def test_a_function_fits_a_screen(module: str) -> None:
-    for function in functions(trees()[module]):
+    for function in (node for node in nodes(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
         body = function.body[1:] if ast.get_docstring(function) is not None else function.body
         lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
         assert lines <= MAX_BODY_LINES, f"{function.name} has {lines} lines"
@@ -199,13 +204,13 @@ def test_a_function_fits_a_screen(module: str) -> None:
 
 @cache
 def own_names() -> set[str]:
-    nodes = (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef))
-    return {node.name for node in nodes if not node.name.startswith("__")}
+    named = (node for module in MODULES for node in nodes(module) if isinstance(node, ast.ClassDef | ast.FunctionDef))
+    return {node.name for node in named if not node.name.startswith("__")}
 
 
-def long_calls(tree: ast.AST) -> Iterator[str]:
+def long_calls(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Calls of our own classes and functions with so many arguments by position that nobody can read which is which."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and len(node.args) > MOST_BY_POSITION:
             name = dotted(node.func).rpartition(".")[2]
             if name in own_names():
@@ -214,13 +219,13 @@ def long_calls(tree: ast.AST) -> Iterator[str]:
 
 @every_module
 def test_what_has_many_parts_is_built_by_keyword(module: str) -> None:
-    found = list(long_calls(trees()[module]))
+    found = list(long_calls(nodes(module)))
     assert not found
 
 
 def test_long_calls_are_seen() -> None:
-    assert list(long_calls(ast.parse("x = cost.Terms(1, 2, 3, 4, 5, 6, 7)"))) == ["Terms in line 1"]
-    assert not list(long_calls(ast.parse("Terms(1, 2, 3, 4, 5, 6, x=7); print(1, 2, 3, 4, 5, 6, 7)")))
+    assert list(long_calls(ast.walk(ast.parse("x = cost.Terms(1, 2, 3, 4, 5, 6, 7)")))) == ["Terms in line 1"]
+    assert not list(long_calls(ast.walk(ast.parse("Terms(1, 2, 3, 4, 5, 6, x=7); print(1, 2, 3, 4, 5, 6, 7)"))))
 
 
 @every_module
@@ -247,7 +252,7 @@ def test_the_house_can_be_kept_in_mind() -> None:
     arrows = {
         (room[module], room[name])
         for module in MODULES
-        for name, _ in imports(trees()[module])
+        for name, _ in imported(module)
         if name in room and room[name] != room[module]
     }
     assert len(set(room.values())) <= MOST_ROOMS
@@ -256,19 +261,17 @@ def test_the_house_can_be_kept_in_mind() -> None:
 
 def test_no_class_name_stands_twice() -> None:
     """Private or public: whoever searches for a name finds one class."""
-    found = Counter(
-        node.name.lstrip("_") for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-    )
+    found = Counter(node.name.lstrip("_") for module in MODULES for node in nodes(module) if isinstance(node, ast.ClassDef))
     assert not [name for name, times in found.items() if times > 1]
 
 
 def test_streams_belong_to_the_command_line() -> None:
     """Only cli prints and raises SystemExit; nobody, not even it, ends the process."""
-    for module, tree in trees().items():
-        assert "_exit" not in {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}, module
+    for module in MODULES:
+        assert "_exit" not in {node.attr for node in nodes(module) if isinstance(node, ast.Attribute)}, module
         if module.startswith("colltool.cli"):
             continue
-        for node in ast.walk(tree):
+        for node in nodes(module):
             if isinstance(node, ast.Call):
                 assert dotted(node.func) not in ("print", "sys.exit", "exit"), f"{module}:{node.lineno}"
             assert not (isinstance(node, ast.Attribute) and dotted(node) in ("sys.stdout", "sys.stderr")), module
@@ -285,9 +288,9 @@ def names_in(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def silent_checks(tree: ast.AST) -> Iterator[str]:
+def silent_checks(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Questions about the kind of a tier that mypy does not see through: a new topology would slip past them."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and dotted(node.func) == "isinstance" and names_in(node) & TIER_CLASSES:
             yield ast.unparse(node)
         if isinstance(node, ast.Call) and dotted(node.func) in ("getattr", "hasattr"):
@@ -307,7 +310,7 @@ def silent_checks(tree: ast.AST) -> Iterator[str]:
 
 @every_module
 def test_nobody_asks_a_tier_for_its_kind_where_mypy_cannot_follow(module: str) -> None:
-    assert not list(silent_checks(trees()[module])), f"{module}: ask colltool.fabric.topology.capabilities_of"
+    assert not list(silent_checks(nodes(module))), f"{module}: ask colltool.fabric.topology.capabilities_of"
 
 
 def test_silent_checks_are_seen() -> None:
@@ -321,9 +324,9 @@ def test_silent_checks_are_seen() -> None:
         "match tier:\n    case LatticeTier():\n        a()\n    case _:\n        b()\n",
     )
     for line in lines:
-        assert list(silent_checks(ast.parse(line))), line
+        assert list(silent_checks(ast.walk(ast.parse(line)))), line
     told = "match tier:\n    case LatticeTier():\n        a()\n    case _:\n        assert_never(tier)\n"
-    assert not list(silent_checks(ast.parse(told)))
+    assert not list(silent_checks(ast.walk(ast.parse(told))))
 
 
 def test_only_groups_place_ranks() -> None:

@@ -36,7 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_document_shows_what_its_commands_print(path: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text(encoding="utf-8")
     updates = request.config.getoption("--update-readme")
-    now = session(refreshed(text, run, slow=updates or effort.thorough or path == README))
+    slow = updates or effort.thorough or path == README
+    now = session(refreshed(text, run, slow=slow), slow=slow)
     if updates:
         path.write_text(now, encoding="utf-8")
         return

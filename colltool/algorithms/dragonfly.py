@@ -6,6 +6,7 @@ the ring has loaded already. In this order no link carries more than one of its 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import lru_cache, partial
 
 from colltool.algorithms.group import Group, Topology
@@ -24,6 +25,24 @@ def several_groups(group: Group) -> str | None:
     if wires.routing != "minimal":
         return f"needs minimal routing: by {wires.routing} routes messages leave the order of the cables"
     return None if wires.met > 1 else "one group of switches: that is ring or chain"
+
+
+def straight(wires: DragonflyWires, a: int, b: int) -> dict[Hashable, float]:
+    """Seconds that a byte from one endpoint to another takes of each port and link, by minimal routing over all cables evenly."""
+    (here, i), (there, j) = (divmod(end // wires.hosts, wires.switches) for end in (a, b))
+    found: dict[Hashable, float] = {("out", a): 1.0, ("in", b): 1.0}
+    legs = [(here, i, j, 1.0)] if here == there else []
+    for cable in range(wires.cables if here != there else 0):
+        found[here, there, cable] = 1 / wires.cables / wires.global_Bps
+        legs += [
+            (here, i, wires.gateway(here, there, cable), 1 / wires.cables),
+            (there, wires.gateway(there, here, cable), j, 1 / wires.cables),
+        ]
+    for group, start, end, share in legs:
+        if start != end:
+            link = ("local", group, start, end)
+            found[link] = found.get(link, 0.0) + share / wires.local_Bps
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -8,15 +8,17 @@ Sources: Edmonds, "Edge-disjoint branchings", 1973; Bérczi and Frank, "Packing 
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import pairwise, product
+from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.algorithms.group import LATTICE, Axis, Group, Topology, all_ports
+from colltool.algorithms.max_flow import ENDLESS, Capacities, max_flow
 from colltool.algorithms.registry import FORESTCOLL, NCCL_RINGS, Caveat, algorithm
+from colltool.algorithms.splitting import Standing, split_off, through
 from colltool.algorithms.wires import Edge, GraphWires
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Links, Primitive, Schedule, Terms, totals  # noqa: F401  (totals: of the examples)
 
@@ -25,12 +27,10 @@ if TYPE_CHECKING:
 
 ON_LINKS = LATTICE | frozenset[Topology](("graph", "hyperx"))
 MOST_RANKS = 24  # beyond it packing takes seconds
+MOST_AT_SWITCHES, MOST_SWITCHES = 16, 16  # ranks where there are switches, and how many of these
 NO_LINKS = "needs links between the ranks themselves, without switches"
 _FEW_PARTS, _FINEST = 60, 1024  # rates that are no multiples of a part of the slowest are rounded down to those of its 1024th
-_ENDLESS = 1 << 60
 _DUST = 1e-6
-
-Capacities = dict[int, dict[int, int]]  # node, next node -> whole units
 
 
 class Tree(NamedTuple):
@@ -54,11 +54,15 @@ def _depths(root: int, links: Sequence[tuple[int, int]]) -> dict[int, int]:
 
 
 class Forest(NamedTuple):
-    """``rate``: bytes/s of every root at once; ``trees``: how to reach it; ``fill``: F of a pipeline down these."""
+    """``rate``: bytes/s of every root at once; ``trees``: how to reach it; ``fill``: F of a pipeline down these.
+
+    ``switches``: where the nodes after the ranks stand; a tree that passes a switch more than once has a node there each time.
+    """
 
     rate: float
     trees: tuple[Tree, ...]
     fill: float
+    switches: tuple[int, ...] = ()
 
     @property
     def depth(self) -> int:
@@ -67,18 +71,32 @@ class Forest(NamedTuple):
 
 @lru_cache(maxsize=32)
 def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
-    """The best packing from these roots, each of which sends to all ranks, over links between ranks."""
-    rates = rates_of(wires)
+    """The best packing from these roots, each of which sends to all ranks, over links between ranks and through switches."""
+    from fractions import Fraction  # which prices on other networks do without
+
+    ranks, rates = wires.endpoints, rates_of(wires)
     unit = common_unit(rates.values(), _FEW_PARTS) or min(rates.values()) / _FINEST
-    links: Capacities = {rank: {} for rank in range(wires.endpoints)}
+    links: Capacities = {node: {} for node in range(wires.nodes)}
     for (a, b), rate_Bps in rates.items():
         links[a][b] = int(rate_Bps / unit + _DUST)
-    rate = _best_rate(links, roots)
+    rate = _best_rate(links, ranks, roots)
     fine = rate.denominator  # so many times finer units make whole trees
     common = gcd(*(units * fine for row in links.values() for units in row.values()), rate.numerator)
-    scaled = {rank: {to: units * fine // common for to, units in row.items()} for rank, row in links.items()}
-    trees = tuple(_packed(scaled, roots, rate.numerator // common))
-    return Forest(float(rate) * unit, trees, fill_of(trees, scaled))
+    scaled = {node: {to: units * fine // common for to, units in row.items()} for node, row in links.items()}
+    each = rate.numerator // common
+    between, ways = split_off(scaled, ranks, roots, each)
+    standing = Standing(ranks)
+    trees = tuple(
+        Tree(batch.root, Fraction(some, each), standing.hops(laid))
+        for batch in _packed(between, roots, each)
+        for some, laid in through(batch.links, batch.alike, ways)
+    )
+    switches = tuple(switch for switch, _ in standing)
+    at = (*range(ranks), *switches)
+    takes: dict[tuple[int, int], dict[Hashable, float]] = {
+        (a, b): {(at[a], at[b]): 1 / scaled[at[a]][at[b]]} for tree in trees for a, b in tree.links
+    }
+    return Forest(float(rate) * unit, trees, fill_of(trees, takes), switches)
 
 
 def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
@@ -98,17 +116,18 @@ def common_unit(rates: Collection[float], most_parts: int) -> float | None:
     return None
 
 
-def fill_of(trees: Sequence[Tree], links: Mapping[int, Mapping[int, float]]) -> float:
+def fill_of(trees: Sequence[Tree], takes: Mapping[tuple[int, int], dict[Hashable, float]]) -> float:
     """Segments that pass the busiest link before and after all trees are busy, and one; for P from L on.
 
-    In moment m a tree's link of depth d carries segment m - d + 1.
+    In moment m a tree's hop of depth d carries segment m - d + 1. ``takes``: what a hop takes of each link.
     """
-    loads: dict[tuple[int, int], dict[int, float]] = {}
+    loads: dict[Hashable, dict[int, float]] = {}
     for tree in trees:
         depths = tree.depths
         for a, b in tree.links:
-            load = loads.setdefault((a, b), {})
-            load[depths[b]] = load.get(depths[b], 0.0) + float(tree.share) / links[a][b]
+            for link, part in takes[a, b].items():
+                load = loads.setdefault(link, {})
+                load[depths[b]] = load.get(depths[b], 0.0) + float(tree.share) * part
     most, depth = max(sum(load.values()) for load in loads.values()), max(max(load) for load in loads.values())
     filling = 0.0
     for moment in range(depth - 1):
@@ -118,17 +137,17 @@ def fill_of(trees: Sequence[Tree], links: Mapping[int, Mapping[int, float]]) -> 
     return filling - depth + 2
 
 
-def _best_rate(links: Capacities, roots: Sequence[int]) -> Fraction:
+def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
     """Units of each root such that no set of ranks owes the rest more than it can send: from one violated cut to the next."""
     from fractions import Fraction  # which prices on other networks do without
 
     source = -1
-    rate = Fraction(min(sum(row.values()) for row in links.values()))
+    rate = Fraction(min(sum(links[rank].values()) for rank in range(ranks)))
     while True:
         fine = rate.denominator
         network = {rank: {to: units * fine for to, units in row.items()} for rank, row in links.items()}
         network[source] = dict.fromkeys(roots, rate.numerator)
-        for rank in links:
+        for rank in range(ranks):
             moved, side = max_flow(network, source, rank)
             if moved < rate.numerator * len(roots):
                 out = sum(units for one in side - {source} for to, units in links[one].items() if to not in side)
@@ -147,10 +166,8 @@ class _Batch(NamedTuple):
     links: tuple[tuple[int, int], ...]
 
 
-def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[Tree]:
+def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[_Batch]:
     """Trees grown link by link, never one that would leave another tree without a way (Bérczi and Frank)."""
-    from fractions import Fraction
-
     left = {rank: dict(row) for rank, row in links.items()}
     growing = [_Batch(root, each, frozenset({root}), ()) for root in roots]
     done: list[_Batch] = []
@@ -164,7 +181,7 @@ def _packed(links: Capacities, roots: Sequence[int], each: int) -> list[Tree]:
         if count < batch.alike:
             growing.append(batch._replace(alike=batch.alike - count))
         growing.append(_Batch(batch.root, count, batch.reached | {b}, (*batch.links, (a, b))))
-    return [Tree(one.root, Fraction(one.alike, each), one.links) for one in done]
+    return done
 
 
 def _next_link(left: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tuple[int, int, int]:
@@ -182,57 +199,14 @@ def _may_take(left: Capacities, a: int, b: int, batch: _Batch, others: Sequence[
     network: dict[int, dict[int, int]] = {rank: dict(row) for rank, row in left.items()}
     owed = 0
     for number, other in enumerate(others):
-        if len(other.reached) < len(left):
+        if b not in other.reached:  # what has reached it already owes it nothing
             node = -2 - number
             network[a][node] = other.alike
-            network[node] = dict.fromkeys(other.reached, _ENDLESS)
+            network[node] = dict.fromkeys(other.reached, ENDLESS)
             owed += other.alike
     most = min(left[a][b], batch.alike)
     moved, _ = max_flow(network, a, b, enough=owed + most)
     return max(0, min(most, moved - owed))
-
-
-def max_flow(capacity: Mapping[int, Mapping[int, int]], source: int, sink: int, enough: int = _ENDLESS) -> tuple[int, set[int]]:
-    """The most whole units from source to sink, or ``enough``, and the nodes on the source's side of the least cut (Dinic)."""
-    left: Capacities = {node: dict(row) for node, row in capacity.items()}
-    for node, row in capacity.items():
-        for to in row:
-            left.setdefault(to, {}).setdefault(node, 0)
-    moved = 0
-    while True:
-        level, waiting = {source: 0}, deque([source])
-        while waiting:
-            node = waiting.popleft()
-            for to, units in left[node].items():
-                if units and to not in level:
-                    level[to] = level[node] + 1
-                    waiting.append(to)
-        if sink not in level or moved >= enough:
-            return moved, set(level)
-        ways = {node: iter(list(row)) for node, row in left.items()}
-        while units := _augment(left, level, ways, source, sink):
-            moved += units
-
-
-def _augment(left: Capacities, level: Mapping[int, int], ways: Mapping[int, Iterator[int]], source: int, sink: int) -> int:
-    """One more way along rising levels; what it carries."""
-    path = [source]
-    while path[-1] != sink:
-        node = path[-1]
-        for to in ways[node]:
-            if left[node][to] and level.get(to) == level[node] + 1:
-                path.append(to)
-                break
-        else:
-            if len(path) == 1:
-                return 0
-            path.pop()
-    steps = list(pairwise(path))
-    units = min(left[a][b] for a, b in steps)
-    for a, b in steps:
-        left[a][b] -= units
-        left[b][a] += units
-    return units
 
 
 @lru_cache(maxsize=32)
@@ -273,13 +247,29 @@ def joined_by_links(group: Group) -> str | None:
     return "needs consecutive ranks: links between these lead through others" if strided else NO_LINKS
 
 
+def wires_of(group: Group) -> GraphWires | None:
+    """The links that join a group's ranks, those of a graph through switches too; None where ranks have ports at switches."""
+    own = group.wires
+    return own if isinstance(own, GraphWires) and own.endpoints == group.ranks else wires_between(group)
+
+
 def links_between_ranks(group: Group) -> str | None:
-    """Links that join ranks, few enough of these to pack trees over."""
-    return joined_by_links(group) or (f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None)
+    """Links that join ranks, of a graph through switches too, and few enough ranks to pack trees over."""
+    wires = wires_of(group)
+    if wires is None:
+        return joined_by_links(group)
+    switches = wires.nodes - wires.endpoints
+    if switches and (group.ranks > MOST_AT_SWITCHES or switches > MOST_SWITCHES):
+        return f"through switches trees are packed for {MOST_AT_SWITCHES} ranks and {MOST_SWITCHES} switches at most"
+    return f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None
 
 
 def _runs_nowhere(group: Group) -> Caveat | None:
-    return Caveat("reference", "no library is known to pack trees on a torus or mesh") if group.topology in LATTICE else None
+    if group.topology in LATTICE:
+        return Caveat("reference", "no library is known to pack trees on a torus or mesh")
+    if isinstance(group.wires, GraphWires) and not group.wires.between_ranks:
+        return Caveat("reference", "no library is known to pack trees through switches")
+    return None
 
 
 _over_all_links = partial(
@@ -290,7 +280,7 @@ _over_all_links = partial(
     caveat=_runs_nowhere,
     shipped_by=("NCCL", "RCCL", "MSCCL++"),
     source=f"{FORESTCOLL}; NCCL and RCCL search for rings over all links: {NCCL_RINGS}",
-    note="on a graph NCCL's and RCCL's rings are as fast where they use all links, as on DGX-1, and nowhere faster",
+    note="over links alone NCCL's and RCCL's rings are as fast where they use all of them, as on DGX-1, and nowhere faster",
 )
 
 
@@ -336,7 +326,7 @@ def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
 
 
 def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
-    wires = wires_between(group)
+    wires = wires_of(group)
     assert wires is not None  # links_between_ranks let nobody else in
     return forest_of(wires, roots)
 

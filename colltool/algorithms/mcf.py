@@ -1,9 +1,10 @@
-"""All-to-all over all links of a graph at once: within a hundredth of the most bytes a second that its links can carry.
+"""All-to-all over all links of a network at once: within a hundredth of the most bytes a second that these can carry.
 
-What a rank has for another is split over several ways, and ranks on a way forward it. The split is a maximum concurrent flow of
-many commodities (MCF), by Frank and Wolfe's method in pairs: again and again, of each rank's bytes, some move from the ways that
-cost most to those that cost least, while busy links cost most. At the same prices no split costs less than the cheapest ways do,
-so how far it is from the best is known.
+What a rank has for another is split over several ways, and ranks on a way forward it. On a graph a way goes from link to link,
+through switches too; on a dragonfly from rank to rank, each time along the network's own route. The split is a maximum
+concurrent flow of many commodities (MCF), by Frank and Wolfe's method in pairs: again and again, of each rank's bytes, some move
+from the ways that cost most to those that cost least, while busy links cost most. At the same prices no split costs less than
+the cheapest ways do, so how far it is from the best is known.
 
 Sources: Basu et al., arXiv 2309.13541; Shahrokhi and Matula, "The maximum concurrent flow problem", 1990; in pairs:
 Lacoste-Julien and Jaggi, arXiv 1511.05932.
@@ -12,13 +13,16 @@ Lacoste-Julien and Jaggi, arXiv 1511.05932.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Hashable
 from functools import lru_cache
+from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.algorithms.forest import Forest, Tree, fill_of, joined_by_links, rates_of, ring_wires, wires_between  # noqa: F401  (ring_wires: of the example)
+from colltool.algorithms.dragonfly import straight
+from colltool.algorithms.forest import MOST_SWITCHES, Forest, Tree, fill_of, rates_of, ring_wires  # noqa: F401  (ring_wires: of the example)
 from colltool.algorithms.group import Group, Topology, all_ports
 from colltool.algorithms.registry import MCF, algorithm
-from colltool.algorithms.wires import GraphWires
+from colltool.algorithms.wires import DragonflyWires, GraphWires
 from colltool.base.primitives import A2A, Links, Terms
 
 if TYPE_CHECKING:
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 MOST_RANKS = 24  # beyond it the search takes seconds
-ON_GRAPHS: frozenset[Topology] = frozenset({"graph"})
+ON_WIRES: frozenset[Topology] = frozenset({"graph", "dragonfly"})
 _CLOSE = 0.004  # a gap to the best that ends the search
 _MOST_ROUNDS = 250
 _SHARP, _SHARPEST = 20.0, 3000.0  # how fast the price of a link falls as it is less busy than the busiest
@@ -38,28 +42,48 @@ _CRUMB = 1e-9
 
 
 class _Net(NamedTuple):
-    """Links between ``ranks``: from where to where, shape (links, 2), and bytes/s of each."""
+    """Arcs between nodes, the ``ranks`` first: from where to where, shape (arcs, 2), and what a byte along each takes of every
+    link, in seconds, shape (arcs, links)."""
 
     ranks: int
+    nodes: int
     ends: Indices
-    Bps: Floats
+    takes: Floats
 
 
-def _net(wires: GraphWires) -> _Net:
+Taken = dict[tuple[int, int], dict[Hashable, float]]  # arc -> link -> seconds a byte
+
+
+def _arcs(wires: GraphWires | DragonflyWires) -> Taken:
+    """Links of a graph; on a dragonfly a route between every two ranks, and what it takes of ports, local and global links."""
+    if isinstance(wires, GraphWires):
+        return {ends: {ends: 1 / Bps} for ends, Bps in rates_of(wires).items()}
+    return {(a, b): straight(wires, a, b) for a, b in permutations(range(wires.endpoints), 2)}
+
+
+def _net(wires: GraphWires | DragonflyWires, arcs: Taken) -> _Net:
     import numpy as np  # which prices on other networks do without
 
-    rates = rates_of(wires)
-    return _Net(wires.endpoints, np.array(list(rates)), np.array(list(rates.values())))
+    column = {link: number for number, link in enumerate(dict.fromkeys(link for taken in arcs.values() for link in taken))}
+    takes = np.zeros((len(arcs), len(column)))
+    for row, taken in enumerate(arcs.values()):
+        for link, seconds in taken.items():
+            takes[row, column[link]] = seconds
+    nodes = wires.nodes if isinstance(wires, GraphWires) else wires.endpoints
+    return _Net(wires.endpoints, nodes, np.array(list(arcs)), takes)
 
 
 def _cheapest(net: _Net, price: Floats) -> Indices:
-    """At each rank the link towards each other one on the way that costs least (Floyd and Warshall), shape (N, N)."""
+    """At each node the arc towards each other one on the way that costs least (Floyd and Warshall), shape (nodes, nodes).
+
+    ``price``: of a second of each link.
+    """
     import numpy as np
 
-    cost, first = np.full((net.ranks, net.ranks), np.inf), np.full((net.ranks, net.ranks), -1)
-    cost[net.ends[:, 0], net.ends[:, 1]], first[net.ends[:, 0], net.ends[:, 1]] = price, np.arange(len(price))
+    cost, first = np.full((net.nodes, net.nodes), np.inf), np.full((net.nodes, net.nodes), -1)
+    cost[net.ends[:, 0], net.ends[:, 1]], first[net.ends[:, 0], net.ends[:, 1]] = net.takes @ price, np.arange(len(net.ends))
     np.fill_diagonal(cost, 0.0)
-    for by in range(net.ranks):
+    for by in range(net.nodes):
         round_it = cost[:, by, None] + cost[by]
         less = round_it < cost * (1 - 1e-12)
         cost, first = np.where(less, round_it, cost), np.where(less, first[:, by, None], first)
@@ -70,20 +94,21 @@ def _busy(net: _Net, first: Indices) -> Floats:
     """Seconds of each link while each rank has a byte for every other, shape (N, links)."""
     import numpy as np
 
-    load = np.zeros((net.ranks, len(net.Bps)))
+    passed = np.zeros((net.ranks, len(net.ends)))
     start, to = np.nonzero(~np.eye(net.ranks, dtype=bool))
     here = start
     while len(here):
-        link = first[here, to]
-        np.add.at(load, (start, link), 1.0)
-        here = net.ends[link, 1]
+        arc = first[here, to]
+        np.add.at(passed, (start, arc), 1.0)
+        here = net.ends[arc, 1]
         on = here != to
         start, here, to = start[on], here[on], to[on]
-    return load / net.Bps
+    busy: Floats = passed @ net.takes
+    return busy
 
 
 class _Portion(NamedTuple):
-    """A share of what a rank has for all others: the links it goes by, and seconds of each link for all of it."""
+    """A share of what a rank has for all others: the arcs it goes by, and seconds of each link for all of it."""
 
     share: float
     first: Indices
@@ -92,14 +117,16 @@ class _Portion(NamedTuple):
 
 def _split(net: _Net) -> list[list[_Portion]]:
     """Of each rank."""
-    first = _cheapest(net, 1 / net.Bps)
+    import numpy as np
+
+    first = _cheapest(net, np.ones(net.takes.shape[1]))
     alone = _busy(net, first)
     split = [[_Portion(1.0, first, busy)] for busy in alone]
     total: Floats = alone.sum(axis=0)
     bound, sharp = 0.0, _SHARP
     for _ in range(_MOST_ROUNDS):
         price = _prices(total, sharp)
-        first = _cheapest(net, price / net.Bps)
+        first = _cheapest(net, price)
         others = _busy(net, first)
         least = float(price @ others.sum(axis=0))
         bound = max(bound, least / float(price.sum()))
@@ -165,45 +192,62 @@ def _way(net: _Net, first: Indices, start: int, end: int) -> tuple[tuple[int, in
 
 
 @lru_cache(maxsize=32)
-def flows_of(wires: GraphWires) -> Forest:
+def flows_of(wires: GraphWires | DragonflyWires) -> Forest:
     """Ways from each rank to each other; ``rate``: bytes/s from one to each other rank, all at once."""
-    net = _net(wires)
+    arcs = _arcs(wires)
+    net = _net(wires, arcs)
     ways = _ways(net, _split(net))
-    load: dict[tuple[int, int], float] = defaultdict(float)
-    Bps: dict[int, dict[int, float]] = defaultdict(dict)
-    for (a, b), rate in zip(net.ends.tolist(), net.Bps.tolist(), strict=True):
-        Bps[a][b] = rate
+    load: dict[Hashable, float] = defaultdict(float)
     for way in ways:
-        for a, b in way.links:
-            load[a, b] += float(way.share) / Bps[a][b]
-    return Forest(1 / max(load.values()), ways, fill_of(ways, Bps))
+        for arc in way.links:
+            for link, seconds in arcs[arc].items():
+                load[link] += float(way.share) * seconds
+    return Forest(1 / max(load.values()), ways, fill_of(ways, arcs))
 
 
 def few_ranks(group: Group) -> str | None:
-    """Links that join ranks, few enough of these to split traffic over."""
-    return joined_by_links(group) or (f"traffic is split for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None)
+    """Consecutive ranks, few enough to split traffic over ways that the network lets them take."""
+    wires = group.wires
+    if wires is None or wires.endpoints != group.ranks:
+        return "needs consecutive ranks"
+    if group.ranks > MOST_RANKS:
+        return f"traffic is split for {MOST_RANKS} ranks at most"
+    if isinstance(wires, GraphWires) and wires.nodes - wires.endpoints > MOST_SWITCHES:
+        return f"traffic is split over {MOST_SWITCHES} switches at most"
+    if isinstance(wires, DragonflyWires) and wires.routing != "minimal":
+        return f"needs minimal routing: what {wires.routing} routes load is no sum of what each loads alone"
+    return None
 
 
 def flows_on(group: Group) -> Forest:
-    wires = wires_between(group)
-    assert wires is not None  # few_ranks let nobody else in
-    return flows_of(wires)
+    assert isinstance(group.wires, GraphWires | DragonflyWires)  # few_ranks let nobody else in
+    return flows_of(group.wires)
 
 
 @algorithm(
     "mcf",
     A2A,
-    on=ON_GRAPHS,
+    on=ON_WIRES,
     requires=(few_ranks, all_ports),
     source=MCF,
     note="libraries send by the shortest ways alone",
     equation="t = L α + M / (N R), R the bytes/s that every rank can send to each other at once, ranks forwarding",
 )
 def mcf(group: Group) -> Terms:
-    """What ranks have for each other over several ways at once, links of the longest L.
+    """What ranks have for each other over several ways at once, messages of the longest L.
 
     >>> mcf(Group(3, "graph", wires=ring_wires(3)))[:2]
     (1, 0.3333333333333333)
     """
     found = flows_on(group)
-    return Terms(found.depth, 1 / (group.ranks * found.rate), Links(), fill=found.fill)
+    sends = () if isinstance(group.wires, GraphWires) else _sends(found, group.ranks)
+    return Terms(found.depth, 1 / (group.ranks * found.rate), Links(sends), fill=found.fill)
+
+
+def _sends(found: Forest, ranks: int) -> tuple[tuple[int, int, float], ...]:
+    """Bytes between each two ranks that are ends of some hop, in units of M."""
+    total: dict[tuple[int, int], float] = defaultdict(float)
+    for way in found.trees:
+        for hop in way.links:
+            total[hop] += float(way.share) / ranks
+    return tuple((a, b, size) for (a, b), size in total.items())

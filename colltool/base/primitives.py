@@ -140,7 +140,9 @@ class Pair(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Hops between neighbours of a lattice."""
+    """Hops between neighbours; ``sends``: or messages from rank to rank that are under way at once, sizes in units of M."""
+
+    sends: tuple[tuple[int, int, float], ...] = ()
 
 
 class Switch(NamedTuple):

@@ -73,8 +73,11 @@ def _routed_costs(terms: Terms, worst: bool, wired: WiredTiers) -> list[LinkCost
             return [_posted(_cost(terms, _scaled(_to_all(wired), route.per_peer), wired), wired)]
         case Pair():
             return [_cost(terms, _farthest(ranks, terms.n_beta, wired), wired)]
-        case Links():
+        case Links(sends=()):
             return [_cost(terms, _over_links(terms, wired), wired)]
+        case Links():
+            src, dst, size = map(np.array, zip(*route.sends, strict=True))
+            return [_cost(terms, carried(Sends(src, dst, size)), wired)]
         case Switch() | Servers():
             raise ColltoolError(f"{type(route).__name__} does not run where messages are routed link by link")
         case _:

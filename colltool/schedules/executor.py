@@ -39,7 +39,7 @@ def run(program: Program, carry: Carry | None = None) -> Outcome:
         if any((nodes < 0).any() or (nodes >= program.nodes).any() for one in batch for nodes in (one.src, one.dst)):
             return Outcome(False, f"step {count + 1}: a node outside the group", count)
         if carry is not None:
-            carry(batch, program.chunk_bytes)
+            carry(program.standing(batch), program.chunk_bytes)
         if problem := state.apply(batch):
             return Outcome(False, f"step {count + 1}: {problem}", count)
         count += 1
@@ -231,7 +231,7 @@ def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
     start = state.holdings()
     for batch in program.batches:
         before = network.hops, network.peak
-        network.carry(batch, program.chunk_bytes)
+        network.carry(program.standing(batch), program.chunk_bytes)
         messages = state.apply(batch)
         steps.append(Traced(messages, network.hops - before[0], network.peak - before[1], state.holdings()))
     return state.trace(start, steps)

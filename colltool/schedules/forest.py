@@ -10,6 +10,7 @@ import numpy as np
 from colltool.algorithms.forest import Forest, forest_on, roots_of
 from colltool.algorithms.group import Group
 from colltool.algorithms.mcf import flows_on
+from colltool.algorithms.wires import GraphWires
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.schedules.links import Floats
 from colltool.schedules.program import Batches, Edges, Program, backwards, fired, schedule
@@ -23,7 +24,9 @@ def forest(primitive: Primitive, group: Group, segments: int) -> Program:
     root = np.repeat([tree.root for tree in found.trees], segments)
     batches = up if primitive in (RS, REDUCE) else chain(up, _down(found, segments))
     sizes = _sizes(found, len(roots), segments)
-    return Program(primitive, group.ranks, group.ranks, sizes, home=root, target=root, batches=batches)
+    stands = np.array([*range(group.ranks), *found.switches]) if found.switches else None
+    nodes = group.ranks + len(found.switches)
+    return Program(primitive, group.ranks, nodes, sizes, home=root, target=root, batches=batches, stands=stands)
 
 
 @schedule("mcf", A2A)
@@ -31,7 +34,10 @@ def mcf(primitive: Primitive, group: Group, segments: int) -> Program:
     found = flows_on(group)
     start, end = (np.repeat([way.links[at][at] for way in found.trees], segments) for at in (0, -1))
     sizes = _sizes(found, group.ranks, segments)
-    return Program(primitive, group.ranks, group.ranks, sizes, home=start, target=end, batches=_down(found, segments))
+    nodes = group.wires.nodes if isinstance(group.wires, GraphWires) else group.ranks
+    stands = np.arange(nodes) if nodes > group.ranks else None
+    batches = _down(found, segments)
+    return Program(primitive, group.ranks, nodes, sizes, home=start, target=end, batches=batches, stands=stands)
 
 
 def _sizes(found: Forest, parts: int, segments: int) -> Floats:

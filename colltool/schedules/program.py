@@ -38,6 +38,18 @@ class Program(NamedTuple):
     batches: Batches  # steps in order; those of one item run at the same time
     streamed: bool = False  # steps overlap (segments or cut-through): the busiest port's total counts, not each step's
     servers: int = 0  # nodes after the ranks with one port each
+    stands: Indices | None = None  # on a graph where each node stands, of which several may at one switch; None: at its number
+
+    @property
+    def places(self) -> int:
+        """Places in the network whose ports or links are counted."""
+        return self.ranks + self.servers if self.stands is None else int(self.stands.max()) + 1
+
+    def standing(self, batch: tuple[Step, ...]) -> tuple[Step, ...]:
+        """The same messages between places."""
+        if self.stands is None:
+            return batch
+        return tuple(one._replace(src=self.stands[one.src], dst=self.stands[one.dst]) for one in batch)
 
 
 def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:

@@ -82,15 +82,15 @@ def flat_program(row: Algorithm, group: Group, segments: int) -> Program:
     return make(group, segments)
 
 
-def network_for(group: Group, servers: int = 0) -> Network:
-    """The links of a lattice or full mesh, else a port for every rank and server."""
-    return Network(links_for(group, group.ranks + servers))
+def network_for(group: Group, places: int = 0) -> Network:
+    """The links of a lattice, full mesh or graph, else a port for every rank and server; ``places``: of all these."""
+    return Network(links_for(group, places or group.ranks))
 
 
 def flat(row: Algorithm, group: Group, segments: int) -> Execution:
     """Run a registered algorithm's schedule on ports, or on the links of its lattice or full mesh."""
     program = flat_program(row, group, segments)
-    network = network_for(group, program.servers)
+    network = network_for(group, program.places)
     outcome = run(program, network.carry)
     hops = float(network.hops * (group.switch_levels if row.in_switch else 1))
     counts = Counts(hops, network.busiest if program.streamed else network.peak)
@@ -99,7 +99,7 @@ def flat(row: Algorithm, group: Group, segments: int) -> Execution:
 
 def flat_trace(row: Algorithm, group: Group, segments: int, vectors: Vectors = ()) -> Trace:
     program = flat_program(row, group, segments)
-    network = network_for(group, program.servers)
+    network = network_for(group, program.places)
     (links,) = network.tiers
     halved = not isinstance(links, TwistedLinks)  # whose ways tie in more than two
     if isinstance(links, LatticeLinks) and halved and program.primitive is A2A:
@@ -127,7 +127,7 @@ def seconds(row: Algorithm, group: Group, placed: PlacedGroup, costed: CostModel
     if outer and any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
     program = flat_program(row, group, segments)
-    timed_links = TimedLinks(placed, program.nodes)
+    timed_links = TimedLinks(placed, program.nodes if program.stands is None else program.places)
     run(program, timed_links.carry)
     return timed_links.seconds(program, size)
 

@@ -181,10 +181,10 @@ def _executed(row: Algorithm, group: Group, share: float, *, streamed: bool) -> 
     if effort(row.primitive, name, group.ranks, SEGMENTS if streamed else None) > MOST_WORK:
         raise UnknownCost(f"{group.ranks} ranks are too many to execute {row.name}")
     program = make(group, SEGMENTS)
-    network = network_for(group, program.servers)
+    network = network_for(group, program.places)
     peak, slow, total = 0.0, np.zeros(group.ranks), np.zeros(1)
     for batch in program.batches:
-        src, dst, chunk = joined(batch)
+        src, dst, chunk = joined(program.standing(batch))
         loads = network.loads(src, dst, program.chunk_bytes[chunk])
         peak += float(loads.max())
         slow += np.maximum(loads.max(), network.of_ranks(loads)[: group.ranks] / share)

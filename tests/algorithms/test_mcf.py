@@ -1,17 +1,20 @@
-"""All-to-all split over all links of a graph: against a linear programme, and no link over what it carries."""
+"""All-to-all split over all links of a graph or dragonfly: against linear programmes, and no link over what it carries."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
 import lp
+import numpy as np
 import pytest
 from effort import examples
 from hypothesis import given, settings
-from small import fabric, graph
+from small import dragonfly, fabric, graph
 
 import colltool
 from colltool.algorithms.mcf import flows_of
+from colltool.fabric.topology import capabilities_of
+from colltool.schedules.routed import RoutedLinks
 from tests.algorithms.test_forest import Links, networks, wires_of
 
 
@@ -46,6 +49,32 @@ def test_links_that_shortest_ways_leave_idle_are_used() -> None:
     assert rows["mcf"].bandwidth_s < 0.9 * rows["direct"].bandwidth_s
     assert rows["mcf"].status == "reference"
     assert colltool.verify(where, "a2a", algorithms="mcf").results[0].verdict == "proved"
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 3, 2), (2, 2, 4, 2), (2, 3, 3, 2), (3, 2, 3, 1)], ids=str)
+def test_on_a_dragonfly_it_is_the_best_of_ranks_that_forward(sizes: tuple[int, int, int, int]) -> None:
+    """Hops by the routes that every message takes there, whose loads are the executor's."""
+    hosts, switches, groups, cables = sizes
+    where = fabric(dragonfly(hosts, switches, groups, cables=cables, local=80.0, far=120.0))
+    wires = capabilities_of(where.tiers[0]).wires(where.ranks)
+    assert wires is not None
+    links = RoutedLinks(wires.scaled(1e-9), where.ranks, capacity_Bps=100.0)
+    takes = np.array([[one_byte(links, a, b) for b in range(where.ranks)] for a in range(where.ranks)])
+    rows = {row.algorithm: row for row in colltool.price(where, "a2a", size="1GB", ideal=True, library="all").results}
+    assert rows["mcf"].bandwidth_s == pytest.approx(lp.relayed_all_to_all_s(takes), rel=0.01)
+    assert rows["mcf"].bandwidth_s < 0.92 * rows["direct"].bandwidth_s
+    assert colltool.verify(where, "a2a", algorithms="mcf").results[0].verdict == "proved"
+
+
+def one_byte(links: RoutedLinks, a: int, b: int) -> np.ndarray:
+    loads = links.loads(np.array([a]), np.array([b]), np.array([float(a != b)]))
+    return np.concatenate([load / one.capacity_Bps for load, one in zip(loads, links.classes, strict=True)])
+
+
+@pytest.mark.parametrize("routing", ["valiant", "adaptive"])
+def test_other_routes_are_refused(routing: str) -> None:
+    found = colltool.price(fabric(dragonfly(2, 2, 3, routing=routing)), "a2a", size="1MB", library="all")
+    assert "needs minimal routing" in next(one.reason for one in found.infeasible if one.algorithm == "mcf")
 
 
 def test_more_ranks_than_a_search_takes_are_refused() -> None:

@@ -117,8 +117,8 @@ def test_what_is_only_in_python_has_no_commands() -> None:
     from colltool.fabric.load import shipped_folder
 
     mapping = yaml.safe_load((shipped_folder() / "torus512.yaml").read_text())
-    for source in (mapping, colltool.load_fabric(mapping)):
-        report = colltool.report(source, primitives="ar", ranks=64)
+    for source, primitive in ((mapping, "bc"), (colltool.load_fabric(mapping), "p2p")):
+        report = colltool.report(source, primitives=primitive, ranks=64)
         assert not [one for one in exhibits(report) if one.commands]
     assert "To see it again" not in report.to_html()
 

@@ -428,7 +428,7 @@ def test_help_ends_with_examples_that_name_the_command(command: tuple[str, ...],
     assert all(line.startswith(f"colltool {' '.join(command)}") for line in examples)
 
 
-@pytest.mark.alike(16)
+@pytest.mark.alike(8)
 @pytest.mark.parametrize("command", [one for one in HELPS if one not in GROUPS and one[0] not in WITH_FILES], ids=" ".join)
 def test_the_examples_run(command: tuple[str, ...], run: Any, folder: Path) -> None:
     import shlex

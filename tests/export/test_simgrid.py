@@ -64,6 +64,7 @@ def test_what_simgrid_cannot_be_told_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 @installed
+@pytest.mark.alike(5)
 @pytest.mark.parametrize(
     ("where", "primitive", "names"),
     [

@@ -66,6 +66,7 @@ def test_nothing_is_wider_than_the_window_or_asked_for(browser: Any, path: Path,
         assert not opened.said
 
 
+@pytest.mark.alike(1)
 def test_pictures_fill_the_page_and_their_text_is_of_its_size(browser: Any, path: Path) -> None:
     with Opened(browser, path, 1280) as opened:
         shares = opened.page.evaluate("""[...document.querySelectorAll('figure:not(.beside figure) > svg')].map(one =>
@@ -77,6 +78,7 @@ def test_pictures_fill_the_page_and_their_text_is_of_its_size(browser: Any, path
         assert all(0.8 < scale < 1.25 for scale in scales)
 
 
+@pytest.mark.alike(1)
 def test_the_answer_prints_on_two_pages_and_the_rest_folds(browser: Any, path: Path) -> None:
     context = browser.new_context()
     shown = context.new_page()
@@ -87,6 +89,7 @@ def test_the_answer_prints_on_two_pages_and_the_rest_folds(browser: Any, path: P
     context.close()
 
 
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_text_is_readable_in_light_and_dark(browser: Any, path: Path, scheme: str) -> None:
     """Contrast of text to the page by WCAG 2.1: 4.5 at least."""
@@ -113,6 +116,7 @@ def test_paper_is_light_and_cuts_nothing(browser: Any, path: Path) -> None:
         assert opened.page.pdf(prefer_css_page_size=True)[:5] == b"%PDF-"
 
 
+@pytest.mark.alike(1)
 def test_the_page_reads_without_scripts(browser: Any, path: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     shown = context.new_page()

@@ -168,6 +168,7 @@ def test_an_engine_as_people_write_it() -> None:
     assert Deployment(tp=8, ep=64, dp=8).spoken == "tp 8, ep 64, dp 8"
 
 
+@pytest.mark.thorough  # of whole calls: the next test has one of kernels
 def test_a_spread_has_the_time_within_it_and_names_what_moves_it() -> None:
     found = colltool.serve("llama3-70b", "hgx-h200", tp=16, batch=64, vary=["roce.alpha=2x", "nvlink.bandwidth=10%"])
     assert found.p5_s <= found.p50_s <= found.p95_s

@@ -1,0 +1,85 @@
+"""Schedules through the switches of a graph: against linear programmes, executed, and no link over what it carries."""
+
+from __future__ import annotations
+
+import lp
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small import fabric, graph, star
+
+import colltool
+from colltool.algorithms.forest import forest_of
+from colltool.algorithms.group import Group
+from colltool.algorithms.registry import find
+from colltool.algorithms.wires import Edge, GraphWires
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.verification.executed import flat, formula
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> GraphWires:
+    """Connected, ranks first, one to three switches anywhere, up to three links between two nodes."""
+    ranks, switches = draw(st.integers(2, 5)), draw(st.integers(1, 3))
+    order = draw(st.permutations(range(ranks + switches)))
+    links = {(order[draw(st.integers(0, at - 1))], order[at]): draw(st.integers(1, 3)) for at in range(1, len(order))}
+    for a, b in draw(st.lists(st.tuples(*(st.integers(0, ranks + switches - 1),) * 2), max_size=8)):
+        if a != b and (b, a) not in links:
+            links.setdefault((a, b), draw(st.integers(1, 3)))
+    edges = (Edge(*way, float(count), 1e-6) for (a, b), count in links.items() for way in ((a, b), (b, a)))
+    return GraphWires(ranks, ranks + switches, tuple(edges))
+
+
+@given(networks(), st.booleans())
+@settings(max_examples=examples(60), deadline=None)
+def test_trees_are_the_best_that_cuts_let_through(wires: GraphWires, broadcast: bool) -> None:
+    ranks, arcs = wires.endpoints, {(edge.a, edge.b): edge.Bps for edge in wires.edges}
+    found = forest_of(wires, (0,) if broadcast else tuple(range(ranks)))
+    best = lp.broadcast_s(arcs, ranks) if broadcast else lp.all_gather_s(arcs, ranks)
+    assert 1 / found.rate == pytest.approx(best if broadcast else best * ranks)
+    stands, carried = [*range(ranks), *found.switches], dict.fromkeys(arcs, 0.0)
+    for tree in found.trees:
+        assert set(range(ranks)) <= set(tree.depths)
+        assert len({b for _, b in tree.links}) == len(tree.links)  # every node is reached once
+        for a, b in tree.links:
+            carried[stands[a], stands[b]] += float(tree.share) * found.rate
+    assert all(rate <= arcs[link] * (1 + 1e-9) for link, rate in carried.items())
+
+
+@given(networks(), st.sampled_from([AG, RS, AR, BC, REDUCE, A2A]))
+@settings(max_examples=examples(60), deadline=None)
+def test_schedules_do_what_they_should_in_the_time_of_the_formula(wires: GraphWires, primitive: Primitive) -> None:
+    row, group = find(primitive, "mcf" if primitive is A2A else "forest"), Group(wires.endpoints, "graph", wires=wires)
+    segments = 24  # more than any way is long
+    execution, expected = flat(row, group, segments), formula(row, group, segments)
+    assert execution.outcome.holds, execution.outcome.problem
+    assert execution.counts == pytest.approx(expected)
+
+
+def test_two_bridges_behind_a_switch_beat_either_alone() -> None:
+    """NVLink between two and two of four GPUs, all at a PCIe switch: the all-gather takes both."""
+    links = [{"between": [0, 1], "links": 4}, {"between": [2, 3], "links": 4}]
+    where = fabric(graph(*links, *([rank, "switch"] for rank in range(4)), bw=25.0))
+    rows = {row.algorithm: row for row in colltool.price(where, "ag", size="1GB", ideal=True, library="all").results}
+    assert rows["forest"].bandwidth_s == pytest.approx(1e9 / 4 / 25e9)  # half of the others' come by each one's own port
+    assert rows["forest"].bandwidth_s < 0.6 * min(row.bandwidth_s for name, row in rows.items() if name != "forest")
+    assert rows["forest"].status == "reference"
+    assert colltool.verify(where, "ag", algorithms="forest").results[0].verdict == "proved"
+
+
+@pytest.mark.parametrize(("ranks", "switches"), [(17, 1), (4, 17)])
+def test_more_than_takes_seconds_is_refused(ranks: int, switches: int) -> None:
+    where = fabric(graph(*([rank, f"s{number}"] for rank in range(ranks) for number in range(switches))))
+    reasons = {one.algorithm: one.reason for one in colltool.price(where, "ag", size="1MB", library="all").infeasible}
+    assert "16 ranks and 16 switches at most" in reasons["forest"]
+    split = {one.algorithm: one.reason for one in colltool.price(where, "a2a", size="1MB", library="all").infeasible}
+    assert ("mcf" in split) == (switches > 16)
+
+
+@pytest.mark.parametrize(("primitive", "algorithm"), [("ag", "forest"), ("a2a", "mcf")])
+def test_what_a_layout_loads_is_not_told_of_ways_of_their_own(primitive: str, algorithm: str) -> None:
+    where = fabric(graph((0, 1), (2, 3), *([rank, "s"] for rank in range(4))), star(2))
+    with pytest.raises(ColltoolError, match="ways of its own through the switches"):
+        colltool.contention(where, {"group": 4}, primitive=primitive, algorithm=algorithm)
