@@ -164,6 +164,8 @@ def most_partners(schedule: Schedule, group: Group) -> int:
                 partners |= {1, n - 1}
             case Peers() | AllPeers():
                 partners |= {*range(1, n)}
+            case Trees(rails=True):  # two in a chain, and where it begins those of other domains
+                partners |= {1, n - 1, *range(2, 2 + min(4, len(group.domains) - 1))}
             case Trees():  # a parent and two children in one tree, a parent in the other
                 partners |= {*range(1, min(5, n))}
             case Rounds(partner, steps, folded):  # pairs that are folded stand twice as far apart

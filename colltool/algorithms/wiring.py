@@ -113,6 +113,11 @@ def all_reduce(group: Group) -> Terms:
     return Terms(2 * group.switch_levels, 1, Switch(AR))
 
 
+def _of_others(group: Group) -> float:
+    """The part of M that is not a rank's own; of domains of different sizes some ranks of the larger ones own nothing."""
+    return 1.0 if group.domains else (group.ranks - 1) / group.ranks
+
+
 @_in_switch(
     RS,
     requires=(switch_can("reduce"),),
@@ -128,7 +133,7 @@ def reduce_scatter(group: Group) -> Terms:
     >>> reduce_scatter(Group(8, "clos", switch_levels=2))[:2]
     (4, 0.875)
     """
-    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(RS))
+    return Terms(2 * group.switch_levels, _of_others(group), Switch(RS))
 
 
 @_in_switch(
@@ -146,7 +151,7 @@ def all_gather(group: Group) -> Terms:
     >>> all_gather(Group(8, "clos", switch_levels=2))[:2]
     (4, 0.875)
     """
-    return Terms(2 * group.switch_levels, (group.ranks - 1) / group.ranks, Switch(AG))
+    return Terms(2 * group.switch_levels, _of_others(group), Switch(AG))
 
 
 @_in_switch(BC, requires=(switch_can("multicast"),), equation="t = k α_switch + M/BW")

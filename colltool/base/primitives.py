@@ -106,9 +106,13 @@ class Chain(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """Two complementary binary trees with half of the payload each; ``both_ways``: up and down again."""
+    """Two complementary binary trees with half of the payload each; ``both_ways``: up and down again.
+
+    ``rails``: of domains of different sizes, R times with M/R, R the ranks of the smallest: each a chain of those of a domain.
+    """
 
     both_ways: bool
+    rails: bool = False
 
 
 class Rounds(NamedTuple):

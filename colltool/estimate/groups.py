@@ -222,6 +222,7 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         posts_cost=all(span.tier.post is not None for span in placed.spans),
         one_port=readings.ports == "one",
         rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
+        domains=placed.domains,
         links=placed.ranks if placed.domains else sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
         pairs=placed.ranks**2 if placed.domains else pairs_at_once([span.seat for span in placed.spans], placed.ranks),
     )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from colltool.algorithms.composed import NATURAL_ORDER, Composition, TierPhase, compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
+from colltool.algorithms.rail_trees import IN_SWITCHES
 from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
 from colltool.base.arrays import winning
 from colltool.base.errors import ColltoolError, clipped, given
@@ -27,6 +28,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
 
 MOST_COMBINATIONS = 20_000
+_BETWEEN_UNLIKE = "as between domains of one size, with a share for each rank of the smallest: nobody has measured it there"
 _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
 
 
@@ -136,6 +138,7 @@ class HierarchicalCandidates:
         parts = {number: own for one in terms for number, own in one.items()}
         usual = self.row.phases if streamed is None else "pipelined"
         notes = [f"phases stream through all tiers at once, as in {streamed.by[0]}"] if streamed and streams else []
+        notes += [_BETWEEN_UNLIKE] if placed.domains else []
         notes += [note for option in chosen for note in option.notes]
         notes += [_IN_CALLS] if selectable(status) and not known and self._running is None else []
         return CostModel(
@@ -256,6 +259,8 @@ def counterpart(row: Algorithm, primitive: Primitive) -> Algorithm | None:
 
 def _why_not(row: Algorithm, laid: PlacedStep) -> str | None:
     """Why an algorithm, or its counterpart on the way back, cannot run a phase."""
+    if laid.group.domains and row.name not in IN_SWITCHES:
+        return _unlike(laid.group.domains)
     partner = counterpart(row, laid.step.primitive)
     return partner.why_not(laid.group) if partner else f"{row.name} has no way back"
 
@@ -279,7 +284,9 @@ def hierarchical_candidates(
     ``listed``: if an inner tier lists what its library runs, its phases run only that.
     """
     benches = []
-    for row in compositions(primitive) if len(placed.spans) > 1 and not placed.domains else ():
+    for row in compositions(primitive) if len(placed.spans) > 1 else ():
+        if placed.domains and (row.primitive, row.name) != (AR, "hierarchical"):
+            continue
         wanted: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
             wanted = ["sequential", "pipelined"]
@@ -293,8 +300,12 @@ def why_not_composed(placed: PlacedGroup) -> str:
         lie = f", lie on {tier} alone" if placed.one_a_node else f"{',' * (placed.placement.stride > 1)} lie inside {tier}"
         return f"needs a group over several tiers; {where}{lie}"
     if placed.domains:
-        return f"not modelled between domains of {domains_text(placed.domains)} ranks, whose shards do not match across"
+        return _unlike(placed.domains)
     return "a tier has no algorithm for its phase"
+
+
+def _unlike(domains: Sequence[int]) -> str:
+    return f"not modelled between domains of {domains_text(domains)} ranks, whose shards do not match across"
 
 
 def _laid_out(
@@ -303,9 +314,11 @@ def _laid_out(
     natural = NATURAL_ORDER.get(row.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
     laid = []
-    for index, step in enumerate(row.steps(placed.sizes, order)):
+    kept = (min(placed.domains), *placed.sizes[1:]) if placed.domains else placed.sizes  # ranks that have a share of their own
+    for index, step in enumerate(row.steps(kept, order)):
         outside = step.tier > 0 or placed.one_a_node
         group, reach = tier_group(placed.spans[step.tier], readings, scale_out=outside, leaders=step.leaders)
+        group = group._replace(domains=placed.domains)
         # a bandwidth that switches have for a whole collective is none of its phases'
         laid.append(PlacedStep(index, step, group, reach if step.primitive is row.primitive else reach.in_a_phase, reach))
     options: list[TierOptions] = []

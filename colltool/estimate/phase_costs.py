@@ -9,6 +9,7 @@ from math import inf, log2, sqrt
 
 from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.algorithms.rail_trees import STANDS_FOR
 from colltool.algorithms.registry import Algorithm, parse_choice, row_of
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
@@ -157,7 +158,8 @@ _ON_A_RAIL = {"ring": "multi-rail-ring", "double-binary-tree": "hierarchical:rin
 def _is_of(one: Efficiency, costed: CostModel, placed: PlacedGroup) -> bool:
     choices = {name: parse_choice(name) for name in one.algorithms}
     if not placed.one_a_node:
-        return costed.choice in choices.values()
+        spec = costed.choice.spec
+        return parse_choice(STANDS_FOR.get(spec, spec)) in choices.values()
     wanted = parse_choice(_ON_A_RAIL.get(costed.choice.spec, costed.choice.spec))
     rows = {name: row_of(costed.primitive, name) for name, choice in choices.items() if choice == wanted}
     return any(row is None or bool(row.topologies & SEVERAL_TIERS) for row in rows.values())

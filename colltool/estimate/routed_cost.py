@@ -22,7 +22,7 @@ from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.wired import WiredTiers, stands_at_nodes
 from colltool.schedules.executor import Network
 from colltool.schedules.links import Floats, Indices
-from colltool.schedules.rooted import depths, two_trees, two_trees_under_one_root
+from colltool.schedules.rooted import edges_of, rail_trees, two_trees, two_trees_under_one_root
 
 
 class Sends(NamedTuple):
@@ -174,21 +174,17 @@ def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> 
 
 
 def _trees(route: Trees, ranks: int, wired: WiredTiers) -> Carried:
-    """α along the way from a leaf to the root, a level at its slowest edge; bytes of both trees at once."""
-    trees = two_trees(ranks) if route.both_ways else two_trees_under_one_root(ranks)
-    up: list[tuple[Indices, Indices]] = []
-    slowest: dict[int, float] = {}
-    for parents in trees:
-        child = np.flatnonzero(parents >= 0)
-        up.append((child, parents[child]))
-        depth, took = depths(parents)[child], wired.latency(child, parents[child])
-        for level in range(1, int(depth.max()) + 1):
-            slowest[level] = max(slowest.get(level, 0.0), float(took[depth == level].max()))
-    child, parent = map(np.concatenate, zip(*up, strict=True))
+    """α along the way from a leaf to the root, a level at its slowest edge; bytes of all trees at once."""
+    if route.rails:
+        edges = rail_trees(wired.domains)
+    else:
+        edges = edges_of(two_trees(ranks) if route.both_ways else two_trees_under_one_root(ranks))
+    child, parent = edges.child, edges.parent
+    took, levels = wired.latency(child, parent), range(1, int(edges.depth.max()) + 1)
+    mean = sum(float(took[edges.depth == level].max()) for level in levels) / len(levels)
     src, dst = (np.concatenate([child, parent]), np.concatenate([parent, child])) if route.both_ways else (parent, child)
-    carried = _carried(wired, Sends(src, dst, np.full(len(src), 0.5)))
-    mean = sum(slowest.values()) / len(slowest)
-    return carried._replace(mean_s=mean, longest_s=mean)
+    streams = int(edges.stream.max()) + 1
+    return _carried(wired, Sends(src, dst, np.full(len(src), 1 / streams)))._replace(mean_s=mean, longest_s=mean)
 
 
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:

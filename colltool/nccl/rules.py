@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.algorithms.rail_trees import STANDS_FOR
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.placement import GroupPlacement
@@ -64,14 +65,15 @@ def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
 
 def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
     """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is; empty if none."""
-    shape = _shape(ranks, nodes)
+    shape, spec = _shape(ranks, nodes), STANDS_FOR.get(spec, spec)
     return next((name for key, name in SPELLED.items() if _SPECS.get((key, shape, primitive)) == spec), "")
 
 
 def name_on(library: str, primitive: Primitive, group: GroupPlacement, spec: str) -> str:
     """:func:`name_of` on a group under NCCL or a fork; empty under other libraries."""
     like_nccl = bool(library) and LIBRARIES[library].like_nccl
-    return name_of(spec, primitive, group.ranks, group.ranks // group.per_domain[0]) if like_nccl else ""
+    nodes = len(group.domains) or group.ranks // group.per_domain[0]
+    return name_of(spec, primitive, group.ranks, nodes) if like_nccl else ""
 
 
 def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:

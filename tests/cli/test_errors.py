@@ -14,7 +14,7 @@ AR_KNOWN = (
     "known for ar: ring, tree, double-binary-tree, recursive-doubling, rabenseifner, one-shot, two-shot, "
     "recursive-doubling-fold, rabenseifner-fold, rabenseifner-padded, dim-ring, dim-ring-bidirectional, "
     "multi-ring, dim-rabenseifner, all-axes, gateway-ring, forest, tacos, multi-link-ring, in-network, multi-rail-ring, "
-    "outer-ring, inner-ring, hierarchical, leader, parameter-server"
+    "outer-ring, inner-ring, multi-rail-tree, hierarchical, leader, parameter-server"
 )
 PRIMITIVES = (
     "known: ar (all-reduce), ag (all-gather), rs (reduce-scatter), a2a (all-to-all), bc (broadcast), reduce (reduce), p2p (p2p)"

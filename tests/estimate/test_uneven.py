@@ -11,13 +11,14 @@ import lp
 import numpy as np
 import pytest
 from networks import M, seconds
-from small import Tier, clos, fabric, full_mesh, star
+from small import Tier, clos, fabric, full_mesh, star, switch
 
 import colltool
+from colltool.algorithms.group import Group
 from colltool.algorithms.registry import find
 from colltool.api.values import primitive_of
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import Primitive, Ring
+from colltool.base.primitives import AR, Primitive, Ring
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import flat_group, place
 from colltool.estimate.path_classes import flat_paths
@@ -28,6 +29,9 @@ from colltool.export.astra_sim import astra_sim
 from colltool.export.infragraph import infragraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
+from colltool.schedules.executor import Network, run
+from colltool.schedules.links import SwitchedLinks
+from colltool.verification.executed import flat_program
 
 US, GB = 1e-6, 1e9
 FLAT = {"ar": ("ring", "two-shot", "multi-rail-ring"), "ag": ("ring", "direct", "multi-rail-ring"), "a2a": ("direct", "pairwise")}
@@ -72,6 +76,41 @@ def test_the_rings_over_rails_are_walks_through_all_ranks_that_share_no_port_out
         assert (domain[walk] != domain[to]).sum() == 3
     across = domain[src] != domain[dst]
     assert len(set(src[across])) == len(set(dst[across])) == 9
+
+
+@pytest.mark.parametrize("domains", [(2, 3), (8, 7), (8, 8, 7), (5, 1, 3), (8, 8, 8, 8, 4), (3, 2, 2, 3, 1, 4)], ids=str)
+@pytest.mark.parametrize("segments", [1, 3, 64])
+def test_trees_over_rails_reach_everybody_in_the_time_of_the_formula(domains: tuple[int, ...], segments: int) -> None:
+    """Executed on ports alone: the steps of the deepest chain, and no filling beyond F."""
+    row, group = find(AR, "multi-rail-tree"), Group(sum(domains), "uneven_tiers", domains=domains)
+    program, network = flat_program(row, group, segments), Network(SwitchedLinks(group.ranks))
+    outcome, (terms,) = run(program, network.carry), row.schedule(group)
+    assert outcome.holds, outcome.problem
+    assert outcome.steps == terms.n_alpha + segments - 1
+    assert terms.fill is not None
+    assert network.peak <= network.busiest * (terms.fill + segments - 1) / segments * (1 + 1e-9)
+
+
+def test_trees_over_rails_are_nccls_between_even_domains_but_for_the_ranks_that_lack() -> None:
+    """Domains of 8 and 7: 14 hops inside and 2 across. On top of one tree of 7, a rank sends 7/7 down and 6/7 up inside."""
+    assert seconds(racks(8, 7), "ar", "multi-rail-tree") == pytest.approx(2 * (7 * 1 + 5) * US + 13 / 7 * M / 100e9)
+    narrow = racks(8, 7, bw=1.0)
+    assert seconds(narrow, "ar", "multi-rail-tree") == pytest.approx(2 * (7 * 1 + 5) * US + M / 7 / 1e9)
+    even = fabric(star(8), clos(2, alpha=5.0, bw=10.0))
+    assert seconds(even, "ar", "hierarchical:ring/double-binary-tree") == pytest.approx(
+        seconds(racks(8, 7), "ar", "multi-rail-tree"), rel=0.2
+    )
+
+
+def test_switches_that_reduce_do_so_whatever_the_sizes() -> None:
+    """NVLSTree: M into the switch and out of it, then M/7 for each of 7 over the trees; one after the other by the call."""
+    where = racks(8, 7, inside=star(8, in_network=switch(0.5)))
+    streamed = colltool.price(where, "ar", size=M, algorithms="hierarchical:in-network/double-binary-tree").best
+    assert streamed.total_s == pytest.approx(2 * 0.5 * US + 2 * 5 * US + max(M / 100e9, M / 7 / 10e9))
+    asked = colltool.price(where, "ar", size=M, algorithms="hierarchical:in-network/double-binary-tree", phases="sequential")
+    assert asked.best.total_s == pytest.approx(4 * 0.5 * US + 2 * 5 * US + 2 * M / 100e9 + M / 7 / 10e9)
+    with pytest.raises(ColltoolError, match="not modelled between domains"):
+        colltool.price(where, "ar", size=M, algorithms="hierarchical:ring/ring")
 
 
 def test_an_oversubscribed_leaf_has_the_uplinks_of_full_domains() -> None:
