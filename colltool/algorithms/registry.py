@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 from colltool.algorithms.group import Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
-from colltool.base.primitives import SHORT, AllPeers, Chain, Peers, Primitive, Ring, Schedule, Terms
+from colltool.base.primitives import SHORT, AllPeers, Chain, Dealt, Peers, Primitive, Ring, Schedule, Terms
 
 BLUE_GENE = (
     'Faraj, Kumar, Smith, Mamidala, Gunnels, "MPI collective communications on the Blue Gene/P supercomputer: algorithms and '
@@ -218,7 +218,7 @@ class Algorithm(NamedTuple):
     def _too_long(self, group: Group) -> str | None:
         """Too many messages, or steps that all differ, to put on links one by one."""
         routes = {type(terms.route) for terms in self.schedule(group)}
-        if AllPeers in routes and group.pairs > MOST_AT_ONCE**2:
+        if routes & {AllPeers, Dealt} and group.pairs > MOST_AT_ONCE**2:
             most = f"at most {MOST_AT_ONCE} ranks, or {MOST_AT_ONCE} switches of a dragonfly or HyperX"
             return f"{group.ranks} ranks, all to all at once, are too many to follow link by link: {most}"
         if Peers in routes and (group.ranks - 1) * group.links > MOST_FOLLOWED:

@@ -20,6 +20,7 @@ from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
     REDUCE,
     AllPeers,
     Chain,
+    Dealt,
     Links,
     Pair,
     Peers,
@@ -162,7 +163,7 @@ def most_partners(schedule: Schedule, group: Group) -> int:
         match terms.route:
             case Ring() | Chain():
                 partners |= {1, n - 1}
-            case Peers() | AllPeers():
+            case Peers() | AllPeers() | Dealt():
                 partners |= {*range(1, n)}
             case Trees(rails=True):  # two in a chain, and where it begins those of other domains
                 partners |= {1, n - 1, *range(2, 2 + min(4, len(group.domains) - 1))}

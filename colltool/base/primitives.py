@@ -139,6 +139,10 @@ class AllPeers(NamedTuple):
     per_peer: float
 
 
+class Dealt(NamedTuple):
+    """From each rank to all ranks of other domains an equal part of its own, which they send on to all inside, at once."""
+
+
 class Pair(NamedTuple):
     """One message between the two ranks of the group that are farthest apart."""
 
@@ -159,7 +163,7 @@ class Servers(NamedTuple):
     """To servers apart from the ranks and back, both ways at once."""
 
 
-Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Pair | Links | Switch | Servers
+Route = Ring | Chain | Trees | Rounds | Peers | AllPeers | Dealt | Pair | Links | Switch | Servers
 
 
 class Terms(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from colltool.algorithms.composed import NATURAL_ORDER, Composition, TierPhase, compositions
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
-from colltool.algorithms.rail_trees import IN_SWITCHES
 from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
+from colltool.algorithms.uneven import IN_SWITCHES
 from colltool.base.arrays import winning
 from colltool.base.errors import ColltoolError, clipped, given
 from colltool.base.primitives import AG, AR, RS, Number, Primitive

@@ -7,7 +7,22 @@ from itertools import groupby
 from typing import NamedTuple, assert_never
 
 from colltool.base.arrays import anywhere, first_by, least, pick, record_at, taken
-from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees, log2_ceil
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import (
+    AllPeers,
+    Chain,
+    Dealt,
+    Links,
+    Pair,
+    Peers,
+    Ring,
+    Rounds,
+    Servers,
+    Switch,
+    Terms,
+    Trees,
+    log2_ceil,
+)
 from colltool.base.result import Same
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import Flows, PathClass, PathClasses, at_most, everybody, leaving, one_alone, tree_flows
@@ -91,6 +106,8 @@ def link_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[Lin
             return [_scaled(_at(reach.top(), terms.n_alpha, terms.n_beta, reach, one_alone), 1 / reach.ranks)]
         case Servers():  # a server's port, or a rank's where there are many servers; every rank sends M and takes M
             return [_scaled(_at(reach.top(), terms.n_alpha, terms.n_beta, reach, one_alone), 2 / terms.n_beta)]
+        case Dealt():
+            raise ColltoolError("shards are dealt out between domains of different sizes alone")
         case Links():
             return [_at(reach.levels[0], terms.n_alpha, terms.n_beta, reach, one_alone)]
         case Switch() as route:  # every rank sends at once, so oversubscription caps the bandwidth; n_α counts the switch levels

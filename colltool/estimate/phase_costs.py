@@ -9,8 +9,8 @@ from math import inf, log2, sqrt
 
 from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.rail_trees import STANDS_FOR
 from colltool.algorithms.registry import Algorithm, parse_choice, row_of
+from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
 from colltool.base.primitives import AllPeers, Chain, Pair, Primitive, Ring, Switch, Trees, own_share

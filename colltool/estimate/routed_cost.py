@@ -15,14 +15,15 @@ import numpy as np
 from colltool.algorithms.dragonfly import gateway_order
 from colltool.algorithms.wires import DragonflyWires
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AllPeers, Chain, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
+from colltool.base.primitives import AllPeers, Chain, Dealt, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.link_cost import LinkCost, merged
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.wired import WiredTiers, stands_at_nodes
 from colltool.schedules.executor import Network
 from colltool.schedules.links import Floats, Indices
-from colltool.schedules.rooted import edges_of, rail_trees, two_trees, two_trees_under_one_root
+from colltool.schedules.rooted import edges_of, two_trees, two_trees_under_one_root
+from colltool.schedules.uneven import rail_trees
 
 
 class Sends(NamedTuple):
@@ -71,6 +72,8 @@ def _routed_costs(terms: Terms, worst: bool, wired: WiredTiers) -> list[LinkCost
             return [_cost(terms, _scaled(_to_each(wired), terms.n_beta / terms.n_alpha), wired)]
         case AllPeers():
             return [_posted(_cost(terms, _scaled(_to_all(wired), route.per_peer), wired), wired)]
+        case Dealt():
+            return [_posted(_cost(terms, _dealt(wired), wired), wired)]
         case Pair():
             return [_cost(terms, _farthest(ranks, terms.n_beta, wired), wired)]
         case Links(sends=()):
@@ -138,6 +141,18 @@ def _to_all(wired: WiredTiers) -> Carried:
         return Carried(alpha_s, alpha_s, seconds[slowest], slowest, _energy_of_all(wired))
     src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
     return _carried(wired, Sends(src, dst, np.ones(len(src))))
+
+
+def _dealt(wired: WiredTiers) -> Carried:
+    """α of a message across and of one inside; bytes of both at once."""
+    own = np.repeat(wired.domains, wired.domains)  # ranks in the domain of each
+    domain = np.repeat(np.arange(len(wired.domains)), wired.domains)
+    src, dst = np.nonzero(~np.eye(wired.ranks, dtype=bool))
+    inside, each = domain[src] == domain[dst], 1 / own[dst] / wired.ranks
+    size = np.where(inside, wired.ranks * each, each)  # its own, and a part of what all others outside have
+    took = wired.latency(src, dst)
+    mean = sum(float(took[some].max(initial=0.0)) for some in (inside, ~inside)) / 2
+    return _carried(wired, Sends(src, dst, size))._replace(mean_s=mean, longest_s=mean)
 
 
 def _energy_of_all(wired: WiredTiers) -> float | None:

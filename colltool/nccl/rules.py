@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.rail_trees import STANDS_FOR
+from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.placement import GroupPlacement

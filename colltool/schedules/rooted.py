@@ -76,24 +76,6 @@ def edges_of(trees: Sequence[Indices]) -> Edges:
     return Edges(child_, parent, np.repeat(np.arange(len(trees)), [len(some) for some in child]), depth)
 
 
-def rail_trees(domains: Sequence[int]) -> Edges:
-    """NCCL's trees between domains of such sizes: for each rank of the smallest, both trees over the ranks of that place.
-
-    Behind each of these the other ranks of its domain are a chain.
-    """
-    start, rails = np.cumsum([0, *domains[:-1]]), min(domains)
-    between, found = two_trees(len(domains)), []
-    for stream in range(2 * rails):
-        rail, tree = divmod(stream, 2)
-        parents, chains = np.full(sum(domains), -1), zip(start.tolist(), domains, strict=True)
-        parents[start + rail] = np.where(between[tree] >= 0, start[between[tree]] + rail, -1)
-        for first, own in chains:
-            chain = first + (rail + np.arange(own)) % own
-            parents[chain[1:]] = chain[:-1]
-        found.append(parents)
-    return edges_of(found)
-
-
 @schedule("pipelined-tree", BC, REDUCE)
 def _pipelined_tree(primitive: Primitive, group: Group, segments: int) -> Program:
     return pipelined(primitive, group.ranks, segments, edges_of(two_trees_under_one_root(group.ranks)))
@@ -106,16 +88,10 @@ def _double_binary_tree(primitive: Primitive, group: Group, segments: int) -> Pr
     With D the deepest, segment s leaves depth d upwards in step D-d+s. It is complete at the root after step D-1+s, and reaches
     depth d again in step D+d-1+s.
     """
-    return _both_ways(primitive, group.ranks, edges_of(two_trees(group.ranks)), segments)
+    return both_ways(primitive, group.ranks, edges_of(two_trees(group.ranks)), segments)
 
 
-@schedule("multi-rail-tree", AR)
-def _multi_rail_tree(primitive: Primitive, group: Group, segments: int) -> Program:
-    """The same of as many pairs of trees as the smallest domain has ranks."""
-    return _both_ways(primitive, group.ranks, rail_trees(group.domains), segments)
-
-
-def _both_ways(primitive: Primitive, ranks: int, edges: Edges, segments: int) -> Program:
+def both_ways(primitive: Primitive, ranks: int, edges: Edges, segments: int) -> Program:
     deepest = int(edges.depth.max())
 
     def up_and_down() -> Batches:

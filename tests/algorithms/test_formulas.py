@@ -608,7 +608,7 @@ def test_every_row_of_the_tables_is_tested_above() -> None:
         "multi-ring",
         "dim-rabenseifner",
     }
-    rails = {"multi-rail-ring", "multi-rail-chain", "multi-rail-tree"}  # the last in test_uneven
+    rails = {"multi-rail-ring", "multi-rail-chain", "multi-rail-tree", "multi-rail-direct"}  # the last two in test_uneven
     baselines = {"outer-ring", "inner-ring", "outer-pairwise", "inner-pairwise"}
     # test_hyperx, test_forest, test_tacos, test_mcf, test_dragonfly: by each axis's load, cuts, linear programmes, each link
     on_links = {"all-axes", "forest", "tacos", "mcf", "gateway-ring", "gateway-chain"}

@@ -37,6 +37,7 @@ MADE = {
     "ports": fabric(star(4, ports=2), clos(4, alpha=2.0, ports=3), launch_overhead="20us"),
     "dragonfly": fabric(dragonfly(2, 3, 5)),
     "mesh outside": fabric(star(4), mesh(3, 2)),
+    "uneven": fabric(star(4), clos(3, alpha=5.0) | {"domains": [4, 2, 3]}),
 }
 FABRICS = [*MADE, *shipped_fabrics()]
 

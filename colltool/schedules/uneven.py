@@ -1,0 +1,67 @@
+"""Schedules between domains of different sizes: NCCL's trees over rails, and shards dealt out over the ranks of a domain."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from colltool.algorithms.group import Group
+from colltool.base.primitives import AG, AR, RS, Primitive
+from colltool.schedules.links import Floats
+from colltool.schedules.program import Batches, Edges, Program, gathered, schedule, step
+from colltool.schedules.rooted import both_ways, edges_of, two_trees
+
+Ends = tuple[int, int, int]  # from a rank to another a piece
+
+
+def rail_trees(domains: Sequence[int]) -> Edges:
+    """NCCL's trees between domains of such sizes: for each rank of the smallest, both trees over the ranks of that place.
+
+    Behind each of these the other ranks of its domain are a chain.
+    """
+    start, rails = np.cumsum([0, *domains[:-1]]), min(domains)
+    between, found = two_trees(len(domains)), []
+    for stream in range(2 * rails):
+        rail, tree = divmod(stream, 2)
+        parents, chains = np.full(sum(domains), -1), zip(start.tolist(), domains, strict=True)
+        parents[start + rail] = np.where(between[tree] >= 0, start[between[tree]] + rail, -1)
+        for first, own in chains:
+            chain = first + (rail + np.arange(own)) % own
+            parents[chain[1:]] = chain[:-1]
+        found.append(parents)
+    return edges_of(found)
+
+
+@schedule("multi-rail-tree", AR)
+def _multi_rail_tree(primitive: Primitive, group: Group, segments: int) -> Program:
+    """As a double binary tree, of as many pairs of trees as the smallest domain has ranks."""
+    return both_ways(primitive, group.ranks, rail_trees(group.domains), segments)
+
+
+@schedule("multi-rail-direct", AG, RS, per_pair=lambda n: n)
+def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """Each rank's shard in pieces, cut wherever a domain has a share that ends: piece ``p`` of rank ``r`` is r * pieces + p."""
+    ends = sorted({at / own for own in set(group.domains) for at in range(1, own + 1)})
+    sizes = np.diff([0.0, *ends])
+    home = np.repeat(np.arange(group.ranks), len(sizes))
+    batches = gathered(primitive, lambda: _dealt(group.domains, np.array(ends) - sizes / 2))
+    chunk_bytes = np.tile(sizes / group.ranks, group.ranks)
+    return Program(primitive, group.ranks, group.ranks, chunk_bytes, home=home, target=home, batches=batches, streamed=True)
+
+
+def _dealt(domains: Sequence[int], middles: Floats) -> Batches:
+    """Across, and one's own inside; then inside what has come. ``middles``: of the pieces, as shares of a shard."""
+    start = [0, *accumulate(domains)]
+    across, inside = list[Ends](), list[Ends]()
+    for rank, piece in np.ndindex(start[-1], len(middles)):
+        for first, own in zip(start, domains, strict=False):
+            taker = rank if first <= rank < first + own else first + int(middles[piece] * own)
+            others = [one for one in range(first, first + own) if one != taker]
+            if taker == rank:
+                across += [(rank, one, rank * len(middles) + piece) for one in others]
+            else:
+                across.append((rank, taker, rank * len(middles) + piece))
+                inside += [(taker, one, rank * len(middles) + piece) for one in others]
+    for moved in (across, inside):
+        if moved:
+            yield (step(*np.array(moved).T),)
