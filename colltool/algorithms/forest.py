@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 ON_LINKS = LATTICE | frozenset[Topology](("graph", "hyperx"))
-MOST_RANKS = 24  # beyond it packing takes seconds
+MOST_RANKS, MOST_FROM_ROOT, MOST_LINKS = 24, 256, 480  # from every rank, from one, over so many links: else it takes seconds
 MOST_AT_SWITCHES, MOST_SWITCHES = 16, 16  # ranks where there are switches, and how many of these
 NO_LINKS = "needs links between the ranks themselves, without switches"
 _FEW_PARTS, _FINEST = 60, 1024  # rates that are no multiples of a part of the slowest are rounded down to those of its 1024th
@@ -69,7 +69,7 @@ class Forest(NamedTuple):
         return max(max(tree.depths.values()) for tree in self.trees)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=128)
 def forest_of(wires: GraphWires, roots: tuple[int, ...]) -> Forest:
     """The best packing from these roots, each of which sends to all ranks, over links between ranks and through switches."""
     from fractions import Fraction  # which prices on other networks do without
@@ -255,13 +255,27 @@ def wires_of(group: Group) -> GraphWires | None:
 
 def links_between_ranks(group: Group) -> str | None:
     """Links that join ranks, of a graph through switches too, and few enough ranks to pack trees over."""
+    return _too_many(group, MOST_RANKS)
+
+
+def links_from_root(group: Group) -> str | None:
+    """Links that join ranks, of a graph through switches too, and few enough of these to pack trees from one rank over."""
+    if why := _too_many(group, MOST_FROM_ROOT):
+        return why
     wires = wires_of(group)
-    if wires is None:
+    few = group.ranks <= MOST_RANKS or (wires is not None and len(wires.edges) <= MOST_LINKS)
+    return None if few else f"trees from one rank are packed over {MOST_LINKS} links at most"
+
+
+def _too_many(group: Group, most: int) -> str | None:
+    """More than trees are packed for; the links of a large lattice are not listed to say so."""
+    wires = None if group.topology in LATTICE else group.wires
+    if wires is not None and wires_of(group) is None:
         return joined_by_links(group)
-    switches = wires.nodes - wires.endpoints
+    switches = wires.nodes - wires.endpoints if isinstance(wires, GraphWires) else 0
     if switches and (group.ranks > MOST_AT_SWITCHES or switches > MOST_SWITCHES):
         return f"through switches trees are packed for {MOST_AT_SWITCHES} ranks and {MOST_SWITCHES} switches at most"
-    return f"trees are packed for {MOST_RANKS} ranks at most" if group.ranks > MOST_RANKS else None
+    return f"trees are packed for {most} ranks at most" if group.ranks > most else None
 
 
 def _runs_nowhere(group: Group) -> Caveat | None:
@@ -276,15 +290,15 @@ _over_all_links = partial(
     algorithm,
     "forest",
     on=ON_LINKS,
-    requires=(links_between_ranks, all_ports),
     caveat=_runs_nowhere,
     shipped_by=("NCCL", "RCCL", "MSCCL++"),
     source=f"{FORESTCOLL}; NCCL and RCCL search for rings over all links: {NCCL_RINGS}",
     note="over links alone NCCL's and RCCL's rings are as fast where they use all of them, as on DGX-1, and nowhere faster",
 )
+_from_every_rank = partial(_over_all_links, requires=(links_between_ranks, all_ports))
 
 
-@_over_all_links(AR, equation="t = 2L α + 2/N M / R, R the most that every rank can send to all others at once (cuts)")
+@_from_every_rank(AR, equation="t = 2L α + 2/N M / R, R the most that every rank can send to all others at once (cuts)")
 def forest_all_reduce(group: Group) -> Schedule:
     """Trees from every rank over all links: sums up to their roots, then down again.
 
@@ -295,7 +309,7 @@ def forest_all_reduce(group: Group) -> Schedule:
     return there, there._replace(primitive=AG, label="down")
 
 
-@_over_all_links(AG, RS, equation="t = L α + 1/N M / R, R the most that every rank can send to all others at once (cuts)")
+@_from_every_rank(AG, RS, equation="t = L α + 1/N M / R, R the most that every rank can send to all others at once (cuts)")
 def forest(group: Group) -> Terms:
     """Trees from every rank over all links at once, as deep as L.
 
@@ -305,7 +319,12 @@ def forest(group: Group) -> Terms:
     return _trees(group, tuple(range(group.ranks)))
 
 
-@_over_all_links(BC, REDUCE, equation="t = L α + M / R, R the least cut between the root and any rank")
+@_over_all_links(
+    BC,
+    REDUCE,
+    requires=(links_from_root, all_ports),
+    equation="t = L α + M / R, R the least cut between the root and any rank",
+)
 def forest_from_root(group: Group) -> Terms:
     """Trees from the root over all links at once, as deep as L.
 

@@ -11,7 +11,9 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small import fabric, mesh, torus
 
+import colltool
 from colltool.algorithms.forest import forest_of, lattice_wires, max_flow, ring_wires
 from colltool.algorithms.group import Axis, Group
 from colltool.algorithms.registry import find
@@ -98,6 +100,19 @@ def test_a_twisted_torus_has_its_links() -> None:
     assert axes is not None
     arcs = Counter((edge.a, edge.b) for edge in lattice_wires(axes).edges)
     assert arcs == lp.lattice((2, 2, 4), twist=dict.fromkeys((0, 1), (0, 0, 2)))
+
+
+def test_from_one_root_more_ranks_are_reached_than_from_all() -> None:
+    """A corner of an 8 x 8 torus that is open along one axis has three links, and all ranks are reached over three trees."""
+    wide = fabric(torus(8, 8, wrap=[True, False]))
+    rows = {row.algorithm: row for row in colltool.price(wide, "bc", size="1GB", ideal=True).results}
+    assert rows["forest"].bandwidth_s == pytest.approx(1e9 / 3 / 100e9)
+    assert rows["forest"].bandwidth_s < 0.7 * rows["multi-chain"].bandwidth_s
+    assert colltool.verify(wide, "bc", algorithms="forest").results[0].verdict == "proved"
+    reasons = {one.algorithm: one.reason for one in colltool.price(wide, "ag", size="1GB").infeasible}
+    assert reasons["forest"] == "trees are packed for 24 ranks at most"
+    larger = {one.algorithm: one.reason for one in colltool.price(fabric(mesh(12, 12)), "bc", size="1GB").infeasible}
+    assert larger["forest"] == "trees from one rank are packed over 480 links at most"
 
 
 def test_nobody_runs_it_on_a_lattice_and_on_a_graph_nccl_does() -> None:

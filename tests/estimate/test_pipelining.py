@@ -138,6 +138,7 @@ def test_nothing_else_changes_with_the_reading() -> None:
                 "dim-chain",
                 "dim-chain-bidirectional",
                 "multi-chain",
+                "forest",
             }
 
 

@@ -78,6 +78,7 @@ def test_what_needs_several_links_is_not_there() -> None:
         "multi-chain",
         "multi-link-ring",
         "multi-link-chain",
+        "forest",
     }
     price = colltool.price("torus512", "ar", size="16MB", ports="one")
     reason = next(one.reason for one in price.infeasible if one.algorithm == "multi-ring")
