@@ -202,8 +202,10 @@ class _XmlEvents:
             if usual is None:
                 raise self._refused(f"'{self.open[-1] if self.open else 'algo'}' has no {key}")
             return usual
-        if len(text) > _LONGEST_NUMBER or not text.removeprefix("-").isdecimal() or not text.isascii():
+        if not text.removeprefix("-").isdecimal() or not text.isascii():
             raise self._refused(f"{key} is a whole number, got '{clipped(text)}'")
+        if len(text) > _LONGEST_NUMBER:
+            raise self._refused(f"{key} is too large a number: '{clipped(text)}'")
         return int(text)
 
     def _refused(self, what: str, fix: str = "") -> ColltoolError:

@@ -112,16 +112,18 @@ def _steps(reading: Reading[AlgorithmFile], promise: Promise, steps: list[str | 
     moves = 0
     for number, listed in enumerate(steps):
         sends: list[Sent] = []
+        texts = 0
         path: KeyPath = ("steps", number)
         for at, one in enumerate([listed] if isinstance(listed, str) else listed):
             where = path if isinstance(listed, str) else (*path, at)
             for text in one.split() if isinstance(one, str) else (one,):
                 found = _sends(reading, where, promise, text, MOST_MOVES - moves)
+                texts += 1
                 moves += len(found)
                 sends += found
             if reading.enough:
                 return
-        if not sends:
+        if not texts:
             reading.refuse(path, "a step without a send", _EXAMPLE)
         yield batch_of(sends)
 

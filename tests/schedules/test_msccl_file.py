@@ -138,7 +138,7 @@ def test_what_is_reduced_twice_is_named(tmp_path: Path) -> None:
 BOMB = '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><algo name="&b;" nchunksperloop="2"/>'
 HOSTILE = {
     "entities": (BOMB, "a DOCTYPE is not read"),
-    "huge numbers": (two().replace('nchunksperloop="2"', f'nchunksperloop="{"9" * 99}"'), "nchunksperloop is a whole number"),
+    "huge numbers": (two().replace('nchunksperloop="2"', f'nchunksperloop="{"9" * 99}"'), "nchunksperloop is too large a number"),
     "many chunks": (two().replace('nchunksperloop="2"', 'nchunksperloop="999999999"'), "65536 chunks are followed"),
     "huge counts": (two(tb(0, -1, -1, 0, [step(0, "cpy", ("i", 0), ("o", 0), 999_999_999)])), "chunks moved, are not followed"),
     "deep": ("<algo>" * 100_000, "'algo' stands in 'algo'"),

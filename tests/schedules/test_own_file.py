@@ -107,7 +107,9 @@ def messages(schedule: OwnSchedule) -> list[list[tuple[int, int, int, bool]]]:
     ],
 )
 def test_what_is_wrong_is_named(text: str, what: str) -> None:
-    assert what in refused(text)
+    said = refused(text)
+    assert what in said
+    assert ("a step without a send" in said) == (what == "a step without a send")
 
 
 @pytest.mark.parametrize(
