@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import algorithms
+from colltool.algorithms.registry import algorithms, on_request
 from colltool.api import values as v
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
@@ -47,8 +47,11 @@ def own_of(files: AnyAlgorithms, primitive: Primitive | str | None) -> list[OwnS
 def _renamed(found: Sequence[OwnSchedule]) -> list[OwnSchedule]:
     from colltool.verification.own_cost import with_own_names
 
-    taken = {row.name for one in Primitive for rows in (algorithms(one), compositions(one)) for row in rows}
-    return with_own_names(found, taken)
+    return with_own_names(found, _taken())
+
+
+def _taken() -> set[str]:
+    return {row.name for one in Primitive for rows in (algorithms(one), compositions(one)) for row in rows}
 
 
 def of_plugins(on: Question) -> tuple[list[OwnSchedule], tuple[Infeasible, ...]]:
@@ -99,9 +102,16 @@ def costs_of(own: Sequence[OwnSchedule], on: Question) -> list[CostModel]:
 
 
 def all_costs(own: Sequence[OwnSchedule], on: Question, only: Sequence[str]) -> tuple[list[CostModel], tuple[Infeasible, ...]]:
-    """The costs of files and, where no algorithms are named, of what plugins offer; and the plugins that failed."""
-    offered, failed = ([], ()) if only or on.readings.placement != "packed" or on.readings.ports != "all" else of_plugins(on)
-    return costs_of(_renamed([*own, *offered]) if offered else own, on), failed
+    """The costs of files and of what plugins offer, if algorithms are named of those; and the plugins that failed."""
+    named = set(only) - _taken() - {row.name for row in on_request()}
+    if (only and not named) or on.readings.placement != "packed" or on.readings.ports != "all":
+        return costs_of(own, on), ()
+    offered, failed = of_plugins(on)
+    if told := next((one for one in failed if one.algorithm in named), None):
+        raise ColltoolError(f"{told.algorithm}: {told.reason}", argument="algorithms", fix="see to the package that offers it")
+    every = _renamed([*own, *offered]) if offered else own
+    wanted = [one for at, one in enumerate(every) if at < len(own) or not only or one.name in named]
+    return costs_of(wanted, on), () if only else failed
 
 
 def no_files(files: AnyAlgorithms) -> None:

@@ -37,7 +37,8 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
           only: Sequence[str] = (), own: Sequence[CostModel] = ()) -> Price:  # fmt: skip
     """Price one primitive on one group at a size (bytes per rank as in nccl-tests) or a one-dimensional array of sizes.
 
-    ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``: further schedules on this group.
+    ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``: further schedules on this group,
+    which ``only`` may name too.
     """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
@@ -49,7 +50,8 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     while probes[-1] * 2 < most:
         probes.append(probes[-1] * 2)
     probes += [most] * (most > least)
-    chosen = [*(listed.named(only, probes) if only else listed.all(probes)), *own]
+    named = [one for one in only if one not in {cost.choice.spec for cost in own}]
+    chosen = [*(listed.named(named, probes) if named else () if only else listed.all(probes)), *own]
     return Price(
         fabric=fabric.name,
         primitive=primitive,

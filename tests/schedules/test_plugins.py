@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import colltool
 from colltool.api import own as api_own
+from colltool.base.errors import ColltoolError
 
 MODULE = """
 def swap(primitive, ranks, domains):
@@ -71,6 +73,21 @@ def test_a_plugin_s_algorithm_is_a_row_and_the_broken_ones_are_told() -> None:
     assert "rank 0 ends with chunk 0 without the part of rank 1" in failed["wrong"]
     assert not any(row.status == "own" for row in colltool.price("star512", "ar", size="1MB", ranks=4).results)
     assert not colltool.price("star512", "ar", size="1MB", ranks=2, algorithms="ring").failed
+
+
+@pytest.mark.usefixtures("package")
+def test_a_plugin_is_named_as_any_algorithm_is() -> None:
+    ask: dict[str, Any] = {"size": "1MB", "ranks": 2}
+    alone, beside = (colltool.price("star512", "ar", algorithms=one, **ask) for one in ("swap", ["swap", "ring"]))
+    assert [row.title for row in alone.results] == ["swap"]
+    assert {row.title for row in beside.results} == {"swap", "ring"}
+    assert not beside.failed
+    assert [row.title for row in colltool.price_list("star512", "ar", sizes=[1e6], ranks=2, algorithms="swap").prices[0].results]
+    for wrong, what in (("broken", "broken: plugin failed: ValueError"), ("swop", "no algorithm 'swop'")):
+        with pytest.raises(ColltoolError, match=what):
+            colltool.price("star512", "ar", algorithms=wrong, **ask)
+    with pytest.raises(ColltoolError, match="no algorithm 'swap'"):  # it offers nothing for four
+        colltool.price("star512", "ar", size="1MB", ranks=4, algorithms="swap")
 
 
 def test_the_command_line_warns_and_goes_on(package: Path) -> None:
