@@ -121,6 +121,7 @@ class Group(NamedTuple):
     stride: int = 1  # of a routed tier: from one of its endpoints that takes part to the next
     alone: bool = False  # there: the groups in between are idle
     domains: tuple[int, ...] = ()  # of different sizes: how many ranks are in each
+    spread: bool = False  # there: every two ranks of a domain have a link, and what runs over rails shares these out
     rail_only: bool = False  # over several tiers: ranks at different places of their domains meet inside one alone
     links: int = 0  # of routed tiers, or ports of uneven domains, on which the messages of every step are put
     pairs: int = 0  # there: of ranks, or of the switches that they stand at, between which an exchange at once is followed

@@ -37,11 +37,12 @@ def multi_rail_tree(group: Group) -> Terms:
     >>> multi_rail_tree(Group(15, "uneven_tiers", domains=(8, 7)))[:2]
     (16, 2.0)
     """
-    domains = group.domains
+    domains, rails = group.domains, min(group.domains)
     trees = double_tree(len(domains))
     depth = max(own - 1 + _depth(parents, at) for parents in trees for at, own in enumerate(domains))
-    fill = max(domains) - min(domains) + log2_ceil(len(domains))
-    return Terms(2 * depth, 2.0, Trees(both_ways=True, rails=True), fill=fill)
+    beside = max(sum((parents[at] >= 0) + parents.count(at) for parents in trees) for at in range(len(domains)))
+    sent = max(2.0, (2 * rails - 1 + beside / 2) / rails)  # where a chain begins halves go to other domains and not up the chain
+    return Terms(2 * depth, sent, Trees(both_ways=True, rails=True), fill=max(domains) - rails + log2_ceil(len(domains)))
 
 
 @algorithm(

@@ -223,6 +223,7 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         one_port=readings.ports == "one",
         rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
         domains=placed.domains,
+        spread=bool(placed.domains) and spread_inside(placed.spans[0].tier, readings),
         links=placed.ranks if placed.domains else sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
         pairs=placed.ranks**2 if placed.domains else pairs_at_once([span.seat for span in placed.spans], placed.ranks),
     )
@@ -236,6 +237,11 @@ def _over(placed: PlacedGroup) -> Topology:
     if routed(tiers):
         return "routed_tiers"
     return "lattice_tiers" if any(capabilities_of(tier).axes for tier in tiers) else "tiers"
+
+
+def spread_inside(inner: Tier, readings: Readings) -> bool:
+    """Whether rings and trees over rails cross a domain over links of their own, as every link of a full mesh is there for it."""
+    return capabilities_of(inner).joined_by == "pair_links" and readings.ports == "all"
 
 
 def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out: bool) -> Group:

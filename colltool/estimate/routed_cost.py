@@ -17,13 +17,14 @@ from colltool.algorithms.wires import DragonflyWires
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AllPeers, Chain, Dealt, Links, Pair, Peers, Ring, Rounds, Servers, Switch, Terms, Trees
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import spread_inside
 from colltool.estimate.link_cost import LinkCost, merged
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.wired import WiredTiers, stands_at_nodes
 from colltool.schedules.executor import Network
 from colltool.schedules.links import Floats, Indices
 from colltool.schedules.rooted import edges_of, two_trees, two_trees_under_one_root
-from colltool.schedules.uneven import rail_trees
+from colltool.schedules.uneven import rail_trees, walks_over_rails
 
 
 class Sends(NamedTuple):
@@ -48,24 +49,25 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
     """The cost of one term on a group whose tiers are routed, worked out once."""
     wired = reach.wired
     assert wired is not None  # who calls this asked
-    worst = readings.ring_alpha == "worst"
-    key = repr(terms), worst  # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
+    worst, spread = readings.ring_alpha == "worst", spread_inside(wired.seats[0].tier, readings)
+    key = repr(terms), worst, spread  # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
     if key not in wired.costs:
-        wired.costs[key] = tuple(_routed_costs(terms, worst, wired))
+        wired.costs[key] = tuple(_routed_costs(terms, wired, worst=worst, spread=spread))
     return list(wired.costs[key])
 
 
-def _routed_costs(terms: Terms, worst: bool, wired: WiredTiers) -> list[LinkCost]:
+def _routed_costs(terms: Terms, wired: WiredTiers, *, worst: bool, spread: bool) -> list[LinkCost]:
     ranks, route = wired.ranks, terms.route
     carried = partial(_carried, wired)
     match route:
         case Ring() | Chain():
-            traffic = _around(ranks, terms.n_beta / terms.n_alpha if isinstance(route, Ring) else terms.n_beta, wired, route)
+            each = terms.n_beta / terms.n_alpha if isinstance(route, Ring) else terms.n_beta
+            traffic = _around(ranks, each, wired, route, spread=spread)
             if isinstance(route, Chain):
                 return [_cost(terms, _times(carried(traffic), 1, worst=worst), wired)]
             return [_cost(terms, _times(carried(traffic), terms.n_alpha, worst=worst), wired)]
         case Trees():
-            return [_cost(terms, _trees(route, ranks, wired), wired)]
+            return [_cost(terms, _trees(route, ranks, wired, spread=spread), wired)]
         case Rounds():
             return merged([_cost(one, carried(sent), wired) for one, sent in _rounds(terms, route, ranks)])
         case Peers():
@@ -166,7 +168,7 @@ def _energy_of_all(wired: WiredTiers) -> float | None:
     return energy
 
 
-def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> Sends:
+def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain, *, spread: bool) -> Sends:
     """Every rank to the next one, a chain but for the last; over rails R walks that leave each domain by a rank of their own.
 
     R is the number of ranks in the smallest domain: NCCL takes the fewest channels that any node has (2.30, src/init.cc).
@@ -178,20 +180,16 @@ def _around(ranks: int, size: float, wired: WiredTiers, route: Ring | Chain) -> 
             assert isinstance(wires, DragonflyWires)  # several_groups let nobody else in
             order = np.array(gateway_order(wires))
         return _first(Sends(order, np.roll(order, -1), np.full(ranks, size)), ranks - isinstance(route, Chain))
-    rails, start, walks_of = min(wired.domains), 0, []
-    for own in wired.domains:
-        walks_of.append(start + np.add.outer(np.arange(rails), np.arange(own)) % own)
-        start += own
-    walks = np.concatenate(walks_of, axis=1)  # rank at each place of each walk
+    walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)  # rank at each place of each walk
     ends = walks, np.roll(walks, -1, axis=1)
     src, dst = (one[:, : ranks - isinstance(route, Chain)].ravel() for one in ends)
-    return Sends(src, dst, np.full(len(src), size / rails))
+    return Sends(src, dst, np.full(len(src), size / len(walks)))
 
 
-def _trees(route: Trees, ranks: int, wired: WiredTiers) -> Carried:
+def _trees(route: Trees, ranks: int, wired: WiredTiers, *, spread: bool) -> Carried:
     """α along the way from a leaf to the root, a level at its slowest edge; bytes of all trees at once."""
     if route.rails:
-        edges = rail_trees(wired.domains)
+        edges = rail_trees(wired.domains, spread=spread)
     else:
         edges = edges_of(two_trees(ranks) if route.both_ways else two_trees_under_one_root(ranks))
     child, parent = edges.child, edges.parent

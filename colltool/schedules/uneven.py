@@ -7,35 +7,49 @@ import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.schedules.links import Floats
+from colltool.schedules.gather_scatter import paths
+from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Batches, Edges, Program, gathered, schedule, step
 from colltool.schedules.rooted import both_ways, edges_of, two_trees
 
 Ends = tuple[int, int, int]  # from a rank to another a piece
 
 
-def rail_trees(domains: Sequence[int]) -> Edges:
-    """NCCL's trees between domains of such sizes: for each rank of the smallest, both trees over the ranks of that place.
+def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
+    """Of each domain walks through all its ranks, one from each of as many as the smallest has, shape (walks, ranks of it).
 
-    Behind each of these the other ranks of its domain are a chain.
+    Round it, or where these are to ``spread`` over its links two from each, over different ones.
     """
-    start, rails = np.cumsum([0, *domains[:-1]]), min(domains)
+    rails, found, start = min(domains), [], 0
+    for own in domains:
+        if spread:
+            every = paths(own)
+            from_each = every[np.argsort(every[:, 0], kind="stable")].reshape(own, -1, own)[:rails]
+            found.append(start + np.repeat(from_each, 2 // from_each.shape[1], axis=1).reshape(-1, own))
+        else:
+            found.append(start + np.add.outer(np.arange(rails), np.arange(own)) % own)
+        start += own
+    return found
+
+
+def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
+    """NCCL's trees between domains of such sizes: both over the ranks where walks start, behind each of which one is a chain."""
     between, found = two_trees(len(domains)), []
-    for stream in range(2 * rails):
-        rail, tree = divmod(stream, 2)
-        parents, chains = np.full(sum(domains), -1), zip(start.tolist(), domains, strict=True)
-        parents[start + rail] = np.where(between[tree] >= 0, start[between[tree]] + rail, -1)
-        for first, own in chains:
-            chain = first + (rail + np.arange(own)) % own
-            parents[chain[1:]] = chain[:-1]
-        found.append(parents)
+    for walks in zip(*walks_over_rails(domains, spread=spread), strict=True):
+        heads = np.array([walk[0] for walk in walks])
+        for tree in between:
+            parents = np.full(sum(domains), -1)
+            parents[heads] = np.where(tree >= 0, heads[tree], -1)
+            for walk in walks:
+                parents[walk[1:]] = walk[:-1]
+            found.append(parents)
     return edges_of(found)
 
 
 @schedule("multi-rail-tree", AR)
 def _multi_rail_tree(primitive: Primitive, group: Group, segments: int) -> Program:
     """As a double binary tree, of as many pairs of trees as the smallest domain has ranks."""
-    return both_ways(primitive, group.ranks, rail_trees(group.domains), segments)
+    return both_ways(primitive, group.ranks, rail_trees(group.domains, spread=group.spread), segments)
 
 
 @schedule("multi-rail-direct", AG, RS, per_pair=lambda n: n)

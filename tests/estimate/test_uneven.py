@@ -67,7 +67,7 @@ def test_the_rings_over_rails_are_walks_through_all_ranks_that_share_no_port_out
     placed = place(racks(3, 5, 4))
     wired = flat_group(placed, Readings())[1].wired
     assert wired is not None
-    sent = _around(12, 1.0, wired, Ring("rails"))
+    sent = _around(12, 1.0, wired, Ring("rails"), spread=False)
     src, dst = sent.src.reshape(3, 12), sent.dst.reshape(3, 12)
     domain = np.repeat([0, 1, 2], [3, 5, 4])
     for walk, to in zip(src, dst, strict=True):
@@ -80,15 +80,31 @@ def test_the_rings_over_rails_are_walks_through_all_ranks_that_share_no_port_out
 
 @pytest.mark.parametrize("domains", [(2, 3), (8, 7), (8, 8, 7), (5, 1, 3), (8, 8, 8, 8, 4), (3, 2, 2, 3, 1, 4)], ids=str)
 @pytest.mark.parametrize("segments", [1, 3, 64])
-def test_trees_over_rails_reach_everybody_in_the_time_of_the_formula(domains: tuple[int, ...], segments: int) -> None:
-    """Executed on ports alone: the steps of the deepest chain, and no filling beyond F."""
-    row, group = find(AR, "multi-rail-tree"), Group(sum(domains), "uneven_tiers", domains=domains)
+@pytest.mark.parametrize("spread", [False, True])
+def test_trees_over_rails_reach_everybody_in_the_time_of_the_formula(
+    domains: tuple[int, ...], segments: int, spread: bool
+) -> None:
+    """Executed on ports alone: the steps of the deepest chain, no more bytes than are counted, and no filling beyond F."""
+    row, group = find(AR, "multi-rail-tree"), Group(sum(domains), "uneven_tiers", domains=domains, spread=spread)
     program, network = flat_program(row, group, segments), Network(SwitchedLinks(group.ranks))
     outcome, (terms,) = run(program, network.carry), row.schedule(group)
     assert outcome.holds, outcome.problem
     assert outcome.steps == terms.n_alpha + segments - 1
     assert terms.fill is not None
-    assert network.peak <= network.busiest * (terms.fill + segments - 1) / segments * (1 + 1e-9)
+    assert network.busiest <= terms.n_beta * (1 + 1e-9)
+    assert network.peak <= terms.n_beta * (terms.fill + segments - 1) / segments * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("primitive", "name", "even"), [
+    ("ag", "multi-rail-ring", "multi-rail-ring"),
+    ("bc", "multi-rail-chain", "multi-rail-chain"),
+    ("ar", "multi-rail-tree", "hierarchical:multi-link-ring/double-binary-tree"),
+])  # fmt: skip
+def test_a_full_mesh_inside_is_crossed_over_links_of_its_own(primitive: str, name: str, even: str) -> None:
+    """Where every two ranks of a domain have a link, R rings or chains take different ones: near what even domains take."""
+    outer = clos(3, alpha=5.0, bw=100.0)
+    all_8, all_7 = (seconds(fabric(full_mesh(own), outer), primitive, even) for own in (8, 7))
+    assert 0.98 * all_8 < seconds(fabric(full_mesh(8), outer | {"domains": [8, 8, 7]}), primitive, name) < 1.15 * all_7
 
 
 def test_trees_over_rails_are_nccls_between_even_domains_but_for_the_ranks_that_lack() -> None:
