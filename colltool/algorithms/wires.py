@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from math import prod
+from math import ceil, prod
 from typing import Literal, NamedTuple, TypeVar
 
+from colltool.algorithms.max_flow import ENDLESS, Capacities, max_flow
+
 Node = TypeVar("Node", int, int | str)
+_FEW_NODES = 128  # of a graph whose cuts between switches are sought one by one
 
 Routing = Literal["minimal", "valiant", "adaptive"]
 """Shortest paths; by way of a random other group; whichever of the two loads the busiest link less."""
@@ -121,14 +124,29 @@ class GraphWires(NamedTuple):
 
     def _out_of(self, after: int) -> float:
         """Links from the first endpoints to anywhere else, each switch on the side where that is less."""
+        behind = any(edge.a >= self.endpoints and edge.b >= self.endpoints for edge in self.edges)
+        if behind and self.nodes <= _FEW_NODES:
+            return self._least_cut(after)
         crossing = sum(edge.Bps for edge in self.edges if edge.a < after and after <= edge.b < self.endpoints)
         ways: dict[int, list[float]] = {}
         for edge in self.edges:
             if edge.b >= self.endpoints > edge.a:
                 ways.setdefault(edge.b, [0.0, 0.0])[edge.a >= after] += edge.Bps
-        if any(edge.a >= self.endpoints and edge.b >= self.endpoints for edge in self.edges):
-            return crossing + sum(here for here, _ in ways.values())  # switches behind switches: all of them on the far side
+        if behind:
+            return crossing + sum(here for here, _ in ways.values())  # all of them on the far side
         return crossing + sum(min(both) for both in ways.values())
+
+    def _least_cut(self, after: int) -> float:
+        """Of all ways to put switches on one side or the other; to a millionth of the slowest link, rounded up."""
+        unit = min(edge.Bps for edge in self.edges) / 2**20
+        links: Capacities = {node: {} for node in range(self.nodes)}
+        for edge in self.edges:
+            links[edge.a][edge.b] = links[edge.a].get(edge.b, 0) + ceil(edge.Bps / unit)
+        source, sink = -1, -2
+        links[source] = dict.fromkeys(range(after), ENDLESS)
+        for end in range(after, self.endpoints):
+            links[end][sink] = ENDLESS
+        return max_flow(links, source, sink)[0] * unit
 
 
 class HyperXWires(NamedTuple):

@@ -51,13 +51,14 @@ def with_library_choice(
         reason = f"NCCL has one way for {first.primitive.spoken}: there is nothing to choose"
     elif not all(isinstance(one.bytes, float) for one in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
-    if reason:
+    linked = any(capabilities_of(tier).joined_by in ("pair_links", "routes") for tier in fabric.tiers)
+    if reason and not linked:
         check_switched(fabric)
-    else:
+    elif not reason:
         try:
             hardware = hardware_on(fabric, first.group.spec)
         except ColltoolError as error:
-            if asked and not fabric.domains and not any(capabilities_of(tier).joined_by == "pair_links" for tier in fabric.tiers):
+            if asked and not fabric.domains and not linked:
                 raise
             reason = f"{said(error.what)}; {said(error.fix)}"
     if reason:
