@@ -278,22 +278,24 @@ def _too_many(group: Group, most: int) -> str | None:
     return f"trees are packed for {most} ranks at most" if group.ranks > most else None
 
 
-def _runs_nowhere(group: Group) -> Caveat | None:
+_AS_RINGS = "on a graph NCCL's and RCCL's rings are as fast where they use all links, as on DGX-1, and nowhere faster"
+
+
+def _who_runs(group: Group) -> Caveat:
     if group.topology in LATTICE:
         return Caveat("reference", "no library is known to pack trees on a torus or mesh")
     if isinstance(group.wires, GraphWires) and not group.wires.between_ranks:
         return Caveat("reference", "no library is known to pack trees through switches")
-    return None
+    return Caveat("shipped", _AS_RINGS)
 
 
 _over_all_links = partial(
     algorithm,
     "forest",
     on=ON_LINKS,
-    caveat=_runs_nowhere,
+    caveat=_who_runs,
     shipped_by=("NCCL", "RCCL", "MSCCL++"),
     source=f"{FORESTCOLL}; NCCL and RCCL search for rings over all links: {NCCL_RINGS}",
-    note="over links alone NCCL's and RCCL's rings are as fast where they use all of them, as on DGX-1, and nowhere faster",
 )
 _from_every_rank = partial(_over_all_links, requires=(links_between_ranks, all_ports))
 

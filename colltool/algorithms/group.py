@@ -61,6 +61,8 @@ SEVERAL_TIERS = _joined("tiers")
 @cache
 def needs(topologies: frozenset[Topology]) -> str:
     """Where an algorithm runs, in words: what to print when it does not."""
+    if topologies == {"uneven_tiers"}:
+        return "needs domains of different sizes"
     if topologies <= SEVERAL_TIERS:
         return "needs a group over several tiers"
     *others, last = [here for topology, (_, here) in _WORDS.items() if topology in topologies - SEVERAL_TIERS]

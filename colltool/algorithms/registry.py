@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
-from colltool.algorithms.group import Group, Topology, needs
+from colltool.algorithms.group import SEVERAL_TIERS, Group, Topology, needs
 from colltool.algorithms.libraries import NotRun, Running, ships
 from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.primitives import SHORT, AllPeers, Chain, Dealt, Peers, Primitive, Ring, Schedule, Terms
@@ -204,7 +204,8 @@ class Algorithm(NamedTuple):
 
     def why_not(self, group: Group) -> str | None:
         if group.topology not in self.topologies:
-            return f"{needs(self.topologies)}; this is {group.spoken}"
+            alike = len(self.topologies) > 1 and {*self.topologies, group.topology} <= SEVERAL_TIERS  # all of them several tiers
+            return f"does not run on {group.spoken}" if alike else f"{needs(self.topologies)}; this is {group.spoken}"
         reason = next((reason for requirement in self.requires if (reason := requirement(group))), None)
         reason = reason or (self._changes_rails(group) if group.rail_only else None)
         return reason or (self._too_long(group) if group.links else None)

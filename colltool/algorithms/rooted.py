@@ -5,6 +5,7 @@ Below them what follows from a route: partners per rank, messages to all peers, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, assert_never
@@ -13,6 +14,7 @@ from colltool.algorithms.group import ANY_TO_ANY, LATTICE, SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import nccl_inside, nccl_links, nccl_rails
 from colltool.algorithms.registry import CHAN, HOCKNEY, NCCL_RINGS, THAKUR_RABENSEIFNER_GROPP, TWO_TREES, Caveat, algorithm
 from colltool.algorithms.twisted import diameter_of
+from colltool.algorithms.wires import GraphWires
 from colltool.base.errors import given
 from colltool.base.primitives import (  # noqa: F401  (totals: of the examples)
     BC,
@@ -176,11 +178,26 @@ def most_partners(schedule: Schedule, group: Group) -> int:
                 partners |= {*range(1, group.servers + 1)}
             case Pair() | Switch():
                 partners.add(1)
-            case Links():
-                partners |= {*range(sum(2 if axis.closed else min(axis.size - 1, 2) for axis in group.axes))}
+            case Links(sends):
+                partners |= {*range(_beside(sends) if sends else _neighbours(group))}
             case _:
                 assert_never(terms.route)
     return len(partners)
+
+
+def _beside(sends: Sequence[tuple[int, int, float]]) -> int:
+    """The most other ranks that a rank sends to or hears from."""
+    pairs = {frozenset((a, b)) for a, b, _ in sends}
+    return max(Counter(end for pair in pairs for end in pair).values())
+
+
+def _neighbours(group: Group) -> int:
+    """The most other ranks and switches that a rank has links to; 0 where ranks have ports."""
+    if group.axes:
+        return sum(2 if axis.closed else min(axis.size - 1, 2) for axis in group.axes)
+    wires = group.wires
+    graph = wires if isinstance(wires, GraphWires) else wires and wires.between_ranks
+    return max((len(graph.beside[rank]) for rank in range(graph.endpoints)), default=0) if graph else 0
 
 
 def to_all(group: Group, each: float, **more: Any) -> Terms:

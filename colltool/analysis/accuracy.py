@@ -95,7 +95,7 @@ def accuracy_of(
         if (rows := sum(cell.rows for cell in cells)) >= ENOUGH:
             middle, most = (sum(cell.rows * value for cell, value in zip(cells, values, strict=True)) / rows
                             for values in ([one.median for one in cells], [one.p90 for one in cells]))  # fmt: skip
-            if number >= _MINE or (fabric.measured_on and wire == "across"):
+            if number >= _MINE or placed.domains or (fabric.measured_on and wire == "across"):  # no row of unlike domains
                 return Accuracy(most, None, 0, NO_ROW)
             return Accuracy(middle * WIDER, most * WIDER, 0, NO_ROW) if held else Accuracy(middle, most, rows, like)
     return Accuracy(DATASHEET[at], None, 0, NO_ROW)

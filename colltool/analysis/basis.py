@@ -18,6 +18,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import launch_is_known, under_protocols
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import domains_text
 from colltool.training.published import published_error
 
 Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
@@ -40,7 +41,7 @@ class PriceBasis(NamedTuple):
     software: bool
     contention: bool
     library: str
-    group: tuple[int, ...] = ()
+    group: tuple[int | str, ...] = ()
     slice: str = ""
 
 
@@ -64,7 +65,7 @@ def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: b
         software=not ideal and any(primitive in one.primitives for one in fabric.efficiencies),
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
-        group=tuple(placed.placement.per_domain),
+        group=(domains_text(placed.domains),) if placed.domains else tuple(placed.placement.per_domain),
         slice=" x ".join(filter(None, (_sliced(span.tier) for span in placed.spans))),
     )
 

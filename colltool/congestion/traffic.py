@@ -244,7 +244,7 @@ def _scheduled(primitive: Primitive, name: str, group: Group) -> Traffic:
     if program.servers:
         raise Unscheduled(f"the servers of {name} are not among the ranks, so their ports are unknown")
     if program.stands is not None:
-        raise Unscheduled(f"{name} goes ways of its own through the switches, which messages of a link model do not")
+        raise Unscheduled(f"{name} goes through the switches by ways of its own, which a layout does not follow")
     loads = _added_up(program).reshape(program.nodes, program.nodes)
     if program.nodes > program.ranks:
         # What passes a switch, as messages to the next member: the same load on every port, and on the border of every domain

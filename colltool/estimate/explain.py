@@ -81,11 +81,12 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
     run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
-    partners = None
-    if isinstance(row, Algorithm):  # the phases of a composition differ
-        seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
-        partners = most_partners(row.schedule(seen), seen)
-    return _words(row, found)._replace(balance=run.balance, partners=partners)
+    words = _words(row, found)._replace(balance=run.balance, shipped_by=found.shipped_by)
+    if isinstance(row, Composition):  # whose phases differ
+        return words
+    seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
+    told = said("; ".join(row.notes_on(seen)))
+    return words._replace(status=row.status_on(seen), note=told, partners=most_partners(row.schedule(seen), seen))
 
 
 def _words(row: AnyRow, found: AlgorithmEstimate | None = None, reason: str = "") -> AlgorithmExplanation:

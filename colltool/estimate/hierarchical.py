@@ -13,7 +13,7 @@ from colltool.algorithms.composed import NATURAL_ORDER, Composition, TierPhase, 
 from colltool.algorithms.group import Group
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
 from colltool.algorithms.registry import STATUSES, Algorithm, Choice, Status, algorithms, find, row_of, selectable
-from colltool.algorithms.uneven import IN_SWITCHES
+from colltool.algorithms.uneven import IN_SWITCHES, STANDS_FOR
 from colltool.base.arrays import winning
 from colltool.base.errors import ColltoolError, clipped, given
 from colltool.base.primitives import AG, AR, RS, Number, Primitive
@@ -238,6 +238,10 @@ class HierarchicalCandidates:
             typed = clipped(Choice(self.row.name, tuple(names)).spec)
             what = f"'{typed}' names {len(names)} algorithms, the group spans {len(tiers)} tiers"
             raise ColltoolError(what, argument="algorithms", fix=f"give one for each of {', '.join(tiers)}, innermost first")
+        spec = Choice(self.row.name, tuple(names)).spec
+        if self.placed.domains and (own := next((one for one, theirs in STANDS_FOR.items() if theirs == spec), "")):
+            what = f"between domains of {domains_text(self.placed.domains)} ranks {spec} is {own}"
+            raise ColltoolError(what, argument="algorithms", fix=f"write {given('algorithms', own)}")
         chosen = []
         for tier, (name, options) in enumerate(zip(names, self.options, strict=True)):
             by_name = {option.name: option for option in options}

@@ -9,7 +9,7 @@ from math import inf, log2, sqrt
 
 from colltool.algorithms.group import SEVERAL_TIERS, Group
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.registry import Algorithm, parse_choice, row_of
+from colltool.algorithms.registry import Algorithm, parse_choice, row_of, selectable
 from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
@@ -56,7 +56,7 @@ def cost_flat(
         readings,
         choice=row.chosen(group),
         status=row.status_on(group),
-        shipped_by=row.shipped_by,
+        shipped_by=row.shipped_by if selectable(row.status_on(group)) else (),
         notes=tuple(notes),
     )
     if placed is None:
@@ -88,7 +88,8 @@ def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
     shared_out = any(isinstance(part.route, Ring | Chain) and part.route.via == "links" for part in parts)
     if group.dedicated and not shared_out and AllPeers not in routes and Pair not in routes:
         return [f"one peer at a time: a rank uses one of its {group.ranks - 1} links"]
-    single = any(isinstance(r, Trees) or (isinstance(r, Chain | Ring) and r.via == "packed") for r in (p.route for p in parts))
+    packed = any(isinstance(part.route, Chain | Ring) and part.route.via == "packed" for part in parts)
+    single = packed or any(isinstance(part.route, Trees) and not part.route.rails for part in parts)
     if group.joined_by == "tiers" and single:
         return ["one stream: a single NIC of each domain carries it"]
     return []

@@ -30,7 +30,8 @@ def domain_slips(tiers: Sequence[TierBase]) -> list[Slip]:
 def _slip(tiers: Sequence[TierBase], at: int) -> Slip | None:
     tier, here = tiers[at], ("tiers", at, "domains")
     if at != 1 or len(tiers) != 2:
-        return Slip("domains of different sizes are joined by the outer of two tiers", "give it to the second of two tiers", here)
+        what = f"domains of different sizes are joined by the outer of two tiers, and this is tier {at + 1} of {len(tiers)}"
+        return Slip(what, "leave domains out, or write a fabric of two tiers and give them to the second", here)
     inner, count = tiers[0], len(tier.uneven)
     for one, known in ((inner, _INSIDE), (tier, _OUTSIDE)):
         if (topology := getattr(one, "topology", "")) not in known:

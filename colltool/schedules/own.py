@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.schedules.program import Program, Step, step
@@ -228,17 +228,18 @@ def own_from_program(name: str, program: Program, *, file: str = "", form: str =
     ColltoolError where it is no list of messages among ranks: switches and servers at work, unequal chunks.
     """
     ranks, count = program.ranks, len(program.chunk_bytes)
+    fix = f"take one whose ranks send each other equal parts: {given('algorithm', 'ring')}"
     if program.nodes > ranks:
-        raise ColltoolError(f"{name} needs switches, servers or padding besides the ranks", fix="an algorithm among ranks alone")
+        raise ColltoolError(f"{name} needs switches, servers or padding besides the ranks", fix=fix)
     if program.primitive is P2P or np.ptp(program.chunk_bytes) > 1e-12:
-        raise ColltoolError(f"{name} is no schedule of equal chunks", fix="another algorithm")
+        raise ColltoolError(f"{name} is no schedule of equal chunks", fix=fix)
     place = np.arange(count, dtype=np.int64)
     root = int(program.home[0]) if program.primitive in (BC, REDUCE) else 0
     if program.primitive in (AG, RS, A2A):  # by owner, of an all-to-all by sender and receiver; then as they were
         order = np.lexsort((program.target, program.home))
         owners = np.bincount(program.home, minlength=ranks)
         if np.ptp(owners):
-            raise ColltoolError(f"{name} gives some ranks more chunks than others", fix="another algorithm")
+            raise ColltoolError(f"{name} gives some ranks more chunks than others", fix=fix)
         place[order] = np.arange(count)
     batches = tuple(tuple(one._replace(chunk=place[one.chunk]) for one in batch) for batch in program.batches)
     chunks = count // ranks if program.primitive is A2A else count

@@ -16,6 +16,7 @@ from colltool.algorithms.registry import find
 from colltool.algorithms.wires import Edge, GraphWires
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.fabric.topology import capabilities_of
 from colltool.verification.executed import flat, formula
 
 
@@ -69,6 +70,34 @@ def test_two_bridges_behind_a_switch_beat_either_alone() -> None:
     assert colltool.verify(where, "ag", algorithms="forest").results[0].verdict == "proved"
 
 
+def test_who_runs_it_and_with_how_many_is_said_of_the_group() -> None:
+    """NCCL's rings are as fast on links alone; nobody packs trees through switches. Rank 0 has a link to 1 and to the switch."""
+    mixed = fabric(graph((0, 1), (2, 3), *([rank, "s"] for rank in range(4))))
+    row = next(one for one in colltool.price(mixed, "ag", size="1GB", library="all").results if one.algorithm == "forest")
+    assert (row.status, row.shipped_by) == ("reference", ())
+    said = colltool.explain("forest", "ag", fabric=mixed, size="1GB").entries[0]
+    assert (said.status, said.shipped_by, said.partners) == ("reference", (), 2)
+    assert said.note == "no library is known to pack trees through switches"
+    links = colltool.explain("forest", "ag", fabric="dgx-1v", size="1GB").entries[0]
+    assert (links.status, links.shipped_by[0], links.partners) == ("shipped", "NCCL", 4)
+
+
+def test_a_bisection_goes_between_switches() -> None:
+    """Two ranks at each of two switches, which a thin cable joins."""
+    ends = [[0, "a"], [1, "a"], [2, "b"], [3, "b"], {"between": ["a", "b"], "bandwidth": "10GB/s"}]
+    where = fabric(graph(*ends, bw=25.0))
+    assert capabilities_of(where.tiers[0]).bisection_Bps == pytest.approx(10e9)
+    assert colltool.price(where, "a2a", size="1GB", ideal=True).best.lower_bound_s == pytest.approx(2 * 2 / 4 * 1e9 / 10e9)
+
+
+@pytest.mark.parametrize("primitive", ["ar", "a2a", "p2p"])
+def test_nccl_is_priced_where_its_pick_is_not_known(primitive: str) -> None:
+    found = colltool.price(fabric(graph((0, 1), (0, 2), (1, 2))), primitive, size="1MB", library="nccl")
+    assert found.leading
+    assert found.library is not None
+    assert found.library.reason
+
+
 @pytest.mark.parametrize(("ranks", "switches"), [(17, 1), (4, 17)])
 def test_more_than_takes_seconds_is_refused(ranks: int, switches: int) -> None:
     where = fabric(graph(*([rank, f"s{number}"] for rank in range(ranks) for number in range(switches))))
@@ -81,5 +110,5 @@ def test_more_than_takes_seconds_is_refused(ranks: int, switches: int) -> None:
 @pytest.mark.parametrize(("primitive", "algorithm"), [("ag", "forest"), ("a2a", "mcf")])
 def test_what_a_layout_loads_is_not_told_of_ways_of_their_own(primitive: str, algorithm: str) -> None:
     where = fabric(graph((0, 1), (2, 3), *([rank, "s"] for rank in range(4))), star(2))
-    with pytest.raises(ColltoolError, match="ways of its own through the switches"):
+    with pytest.raises(ColltoolError, match="through the switches by ways of its own"):
         colltool.contention(where, {"group": 4}, primitive=primitive, algorithm=algorithm)

@@ -287,6 +287,25 @@ def test_what_counts_by_domains_of_one_size_says_what_to_type(asked: str) -> Non
     assert (even.ranks, even.domains) == (128, ())
 
 
+def test_what_runs_in_their_place_is_named() -> None:
+    where, even = racks(8, 7, inside=star(8, in_network=switch(0.5))), fabric(star(8), clos(2, alpha=5.0, bw=10.0))
+    with pytest.raises(ColltoolError, match="hierarchical:ring/double-binary-tree is multi-rail-tree"):
+        colltool.price(where, "ar", size=M, algorithms="hierarchical:ring/double-binary-tree")
+    why = {one.algorithm: one.reason for one in colltool.price(even, "ar", size=M).infeasible}
+    assert why["multi-rail-tree"] == "needs domains of different sizes; this is a group over several tiers"
+    why = {one.algorithm: one.reason for one in colltool.price(where, "ar", size=M).infeasible}
+    assert why["outer-ring"] == "does not run on a group over domains of different sizes"
+
+
+def test_no_measured_row_is_like_one() -> None:
+    ask = ["ib.size=4", "ib.domains=[8,8,8,7]"]
+    uneven, even = (colltool.price(colltool.load_fabric("dgx-h100", one), "ar", size=1e9) for one in (ask, ask[:1]))
+    assert uneven.accuracy is not None
+    assert even.accuracy is not None
+    assert (uneven.accuracy.rows, even.accuracy.rows > 10) == (0, True)
+    assert uneven.accuracy.median > even.accuracy.median
+
+
 def test_neither_spreads_nor_picks_nor_compositions() -> None:
     where = colltool.load_fabric(UNEVEN)
     with pytest.raises(ColltoolError, match="no spread of prices: its domains differ in size"):

@@ -131,7 +131,7 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
     slow = [(row, row.slow) for one in prices for row in one.results if row.slow is not None]
     if not slow:
         return []
-    known = [(one.total_s, row.title) for row, one in slow if row.selectable and one.total_s is not None]
+    known = [(one.total_s, r.named(prices[0], row)) for row, one in slow if row.selectable and one.total_s is not None]
     lines = [f"fastest then: {min(known)[1]}, {format_time(min(known)[0])}"] if known and len(prices) == 1 else []
     unknown = gathered((one.reason, row.title) for row, one in slow if one.reason)
     lines += [f"not known, {reason}: {', '.join(titles)}" for reason, titles in unknown.items()]
