@@ -260,6 +260,8 @@ def algorithm_file(
 ) -> None:
     """The messages of a shipped algorithm as an algorithm file, step by step, to be changed and priced.
 
+    A pipelined one in so few segments takes longer than its row in the table of prices.
+
     Examples:
       colltool export algorithm ar -f star512 -n 4 --algorithm ring
       colltool export algorithm ag -f dgx-h100 -n 8 --stride 8 --algorithm pat -o mine.yaml
