@@ -219,8 +219,15 @@ def paths(n: int) -> Indices:
 
 @schedule("multi-link-ring", AR, AG, RS, per_pair=lambda n: 2 * n)  # about one on every ring
 def _multi_link_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
-    """Chunk c of ring j is number j * N + c. Step k: on every ring each rank passes on the chunk from k places behind."""
-    n, around = group.ranks, rings(group.ranks)
+    return on_rings(primitive, rings(group.ranks))
+
+
+def on_rings(primitive: Primitive, around: Indices) -> Program:
+    """Rings through all ranks at once, shape (rings, N): chunk c of ring j is number j * N + c.
+
+    Step k: on every ring each rank passes on the chunk from k places behind.
+    """
+    n = around.shape[1]
 
     def passed_on() -> Batches:
         first = np.arange(len(around))[:, None] * n

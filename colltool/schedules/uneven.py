@@ -7,7 +7,7 @@ import numpy as np
 
 from colltool.algorithms.group import Group
 from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.schedules.gather_scatter import paths
+from colltool.schedules.gather_scatter import on_rings, paths
 from colltool.schedules.links import Floats, Indices
 from colltool.schedules.program import Batches, Edges, Program, gathered, schedule, step
 from colltool.schedules.rooted import both_ways, edges_of, two_trees
@@ -44,6 +44,12 @@ def rail_trees(domains: Sequence[int], *, spread: bool) -> Edges:
                 parents[walk[1:]] = walk[:-1]
             found.append(parents)
     return edges_of(found)
+
+
+@schedule("multi-rail-ring", AR, AG, RS, per_pair=lambda n: 2 * n)
+def _multi_rail_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """Between domains of one size that is as prices have it, and not executed."""
+    return on_rings(primitive, np.concatenate(walks_over_rails(group.domains, spread=group.spread), axis=1))
 
 
 @schedule("multi-rail-tree", AR)

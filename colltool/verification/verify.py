@@ -140,7 +140,8 @@ def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
 
 
 def why_not_executed(row: Algorithm, group: Group, segments: int, placed: PlacedGroup, most: int = MOST_MESSAGES) -> str:
-    if maker(row.primitive, row.name) is None:
+    on_unlike_alone = row.name == "multi-rail-ring" and not group.domains
+    if maker(row.primitive, row.name) is None or on_unlike_alone:
         return (
             "a baseline: the schedule of ring or pairwise over other links" if row.baseline else "no schedule is written for it"
         )

@@ -153,3 +153,9 @@ def test_a_chain_waits_for_each_of_its_hops() -> None:
     )
     chain = colltool.price(where, "bc", size="1KB", algorithms="chain", ideal=True).best
     assert float(chain.alpha_s) == pytest.approx((6 * 1.2 + 11.4) * 1e-6)
+
+
+def test_rings_over_rails_cross_a_full_mesh_over_links_of_their_own() -> None:
+    """Two domains of four: each of four rings has a NIC of 25 GB/s outside, and inside links of 50 GB/s for itself."""
+    where = fabric(full_mesh(4, bw=50.0), dragonfly(2, 2, 2, bw=25.0))
+    assert seconds(where, "ar", "multi-rail-ring", ranks=8) == pytest.approx(14 * US + 2 * 7 / 8 * M / (4 * 25e9))

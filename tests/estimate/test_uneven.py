@@ -95,6 +95,17 @@ def test_trees_over_rails_reach_everybody_in_the_time_of_the_formula(
     assert network.peak <= terms.n_beta * (terms.fill + segments - 1) / segments * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("primitive", ["ar", "ag", "rs"])
+@pytest.mark.parametrize("domains", [(8, 7), (3, 5, 4), (2, 1, 3)], ids=str)
+@pytest.mark.parametrize("mesh", [False, True])
+def test_rings_over_rails_are_executed_on_every_link(primitive: str, domains: tuple[int, ...], mesh: bool) -> None:
+    where = racks(*domains, inside=full_mesh(max(domains)) if mesh else None, bw=70.0)
+    found = colltool.verify(where, primitive, algorithms="multi-rail-ring").results[0]
+    assert (found.verdict, found.post_condition) == ("proved", True)
+    assert found.time_s is not None
+    assert found.time_s[0] == pytest.approx(found.time_s[1])
+
+
 @pytest.mark.parametrize(("primitive", "name", "even"), [
     ("ag", "multi-rail-ring", "multi-rail-ring"),
     ("bc", "multi-rail-chain", "multi-rail-chain"),
