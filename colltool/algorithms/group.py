@@ -148,5 +148,5 @@ def power_of_two(group: Group) -> str | None:
 
 
 def all_ports(group: Group) -> str | None:
-    """What drives several links of a rank at once."""
+    """Ranks that drive several links at once."""
     return f"drives several links of a rank at once, and {given('ports', 'one')} has one" if group.one_port else None

@@ -195,7 +195,7 @@ def slow_words(slow: SlowRank | None) -> str:
 
 
 WHY_NOT_RANKED = {
-    "reference": "reference: a baseline of the textbooks that no library runs",
+    "reference": "reference: of textbooks and papers, no library runs it",
     "hypothetical": "hypothetical: on hardware that does not exist",
     "idealised": "idealised: real wiring takes longer than its formula",
 }
