@@ -14,7 +14,7 @@ import numpy as np
 from colltool.analysis import basis
 from colltool.analysis.basis import LAUNCH_SHARE, BasisDifference, PointTimes
 from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, too_many, winner
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
@@ -161,8 +161,7 @@ def compare(
     if count > MOST_CELLS:
         raise too_many(count, MOST_CELLS)
     fabrics = [column.load(()) for column in followed(columns)]
-    smallest = min(fabrics, key=lambda fabric: fabric.ranks)
-    who = [one if one.ranks is not None else one._replace(ranks=everybody(smallest, one._replace(stride=1))) for one in groups]
+    who = [one if one.ranks is not None else one._replace(ranks=_on_all(fabrics, one._replace(stride=1))) for one in groups]
     tables, names = [_Compared(one, tuple(columns), fabrics, who) for one in asked], [one.name for one in columns]
     lines = [line for table in tables for line in table.lines(table.asked, sizes)]
     if all(cell.algorithm is None for line in lines for cell in line.cells):
@@ -184,6 +183,15 @@ def compare(
         libraries=tuple(map(library_of, fabrics)),
         turned=tuple(turned),
     )
+
+
+def _on_all(fabrics: Sequence[Fabric], who: GroupSpec) -> int:
+    """All ranks of the smallest. ColltoolError where that cuts domains of different sizes: the difference might lie in these."""
+    smallest, counts = min(fabrics, key=lambda fabric: fabric.ranks), sorted({fabric.ranks for fabric in fabrics})
+    if len(counts) > 1 and any(fabric.domains for fabric in fabrics):
+        what = f"the fabrics have {', '.join(map(str, counts))} ranks, and one number for all cuts domains of different sizes"
+        raise ColltoolError(what, argument="ranks", fix=f"give {given('ranks', counts[0])}, or sweep: it takes all ranks of each")
+    return everybody(smallest, who)
 
 
 class _Compared(NamedTuple):

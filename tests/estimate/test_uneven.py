@@ -331,6 +331,15 @@ def test_neither_spreads_nor_picks_nor_compositions() -> None:
             colltool.price(racks(2, 3), "ar", size=M, **wrong)
 
 
+def test_a_comparison_does_not_cut_away_what_differs() -> None:
+    ask = {"primitives": "ar", "sizes": [M]}
+    with pytest.raises(ColltoolError, match="have 136, 144 ranks, and one number for all cuts domains"):
+        colltool.compare([UNEVEN], **ask, vary=["ib.domains=[64,72],[72,72]"])
+    assert [line.ranks for line in colltool.compare([UNEVEN], **ask, vary=["ib.bandwidth=50GB/s,100GB/s"]).lines] == [136]
+    told = colltool.compare([UNEVEN], **ask, ranks=[100], vary=["ib.domains=[64,72],[72,72]"])
+    assert [line.ranks for line in told.lines] == [100]
+
+
 def test_values_are_swept_one_by_one() -> None:
     found = colltool.sweep([UNEVEN], "ar", sizes=[M], vary=["ib.bandwidth=50GB/s,100GB/s"]).cells
     wanted = [
