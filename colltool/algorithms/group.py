@@ -126,6 +126,7 @@ class Group(NamedTuple):
     spread: bool = False  # there: every two ranks of a domain have a link, and what runs over rails shares these out
     rail_only: bool = False  # over several tiers: ranks at different places of their domains meet inside one alone
     links: int = 0  # of routed tiers, or ports of uneven domains, on which the messages of every step are put
+    hashed: bool = False  # there: each flow is hashed to one of several planes
     pairs: int = 0  # there: of ranks, or of the switches that they stand at, between which an exchange at once is followed
 
     @property

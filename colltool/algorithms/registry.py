@@ -208,11 +208,15 @@ class Algorithm(NamedTuple):
             return f"does not run on {group.spoken}" if alike else f"{needs(self.topologies)}; this is {group.spoken}"
         reason = next((reason for requirement in self.requires if (reason := requirement(group))), None)
         reason = reason or (self._changes_rails(group) if group.rail_only else None)
+        if group.links and group.hashed:
+            reason = reason or "flows that are hashed to planes are not followed link by link: what goes tier by tier is priced"
         return reason or (self._too_long(group) if group.links else None)
 
     def _changes_rails(self, group: Group) -> str | None:
         """Flat schedules but those that keep to rails send between ranks at different places of their domains."""
         routes = [terms.route for terms in self.schedule(group)]
+        if group.topology == "routed_tiers":
+            return "rails that never meet are not followed where a tier is routed link by link: what goes tier by tier is priced"
         kept = all(isinstance(route, Ring | Chain) and route.via == "rails" for route in routes)
         return None if kept else "sends from rail to rail, which never meet here: what goes tier by tier does, or keeps to rails"
 

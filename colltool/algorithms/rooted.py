@@ -138,7 +138,8 @@ def scatter_allgather(group: Group) -> Schedule:
 def send(group: Group) -> Terms:
     """One message between the two ranks of the group that are farthest apart.
 
-    Assumes cut-through: the bytes are paid once, whatever the number of hops.
+    Assumes cut-through: the bytes are paid once, whatever the number of hops. Where messages are routed link by link, α is of the
+    longest way over the outermost tier, and the bytes take the narrowest: over several ways some pairs are faster.
 
     >>> from colltool.algorithms.group import Axis
     >>> send(Group(8, "star"))[:2]

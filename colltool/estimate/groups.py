@@ -199,6 +199,7 @@ def tier_group(span: Span, readings: Readings, *, scale_out: bool, leaders: bool
         stride=1 if wires is None else span.occupancy.stride,
         alone=wires is not None and span.occupancy.alone,
         links=0 if wires is None else wires.links,
+        hashed=is_hashed(tier),
         pairs=pairs_at_once([seat], span.endpoints),
     )
     return span.seen.setdefault(key, (group, reach))
@@ -223,6 +224,7 @@ def _flat_group(placed: PlacedGroup, readings: Readings) -> Seen:
         one_port=readings.ports == "one",
         rail_only=any(span.tier.rail_only for span in placed.spans[1:]),
         domains=placed.domains,
+        hashed=any(is_hashed(span.tier) for span in placed.spans),
         spread=bool(placed.domains) and spread_inside(placed.spans[0].tier, readings),
         links=placed.ranks if placed.domains else sum(wires.links for span in placed.spans if (wires := span.seat.wires)),
         pairs=placed.ranks**2 if placed.domains else pairs_at_once([span.seat for span in placed.spans], placed.ranks),
@@ -237,6 +239,11 @@ def _over(placed: PlacedGroup) -> Topology:
     if routed(tiers):
         return "routed_tiers"
     return "lattice_tiers" if any(capabilities_of(tier).axes for tier in tiers) else "tiers"
+
+
+def is_hashed(tier: Tier) -> bool:
+    planes = capabilities_of(tier).planes
+    return planes is not None and planes.spread == "ecmp"
 
 
 def spread_inside(inner: Tier, readings: Readings) -> bool:

@@ -195,9 +195,17 @@ def _trees(route: Trees, ranks: int, wired: WiredTiers, *, spread: bool) -> Carr
     child, parent = edges.child, edges.parent
     took, levels = wired.latency(child, parent), range(1, int(edges.depth.max()) + 1)
     mean = sum(float(took[edges.depth == level].max()) for level in levels) / len(levels)
-    src, dst = (np.concatenate([child, parent]), np.concatenate([parent, child])) if route.both_ways else (parent, child)
-    streams = int(edges.stream.max()) + 1
-    return _carried(wired, Sends(src, dst, np.full(len(src), 1 / streams)))._replace(mean_s=mean, longest_s=mean)
+    size = np.full(len(child), 1 / (int(edges.stream.max()) + 1))
+    if route.both_ways:
+        up_and_down = Sends(np.concatenate([child, parent]), np.concatenate([parent, child]), np.tile(size, 2))
+        carried = _carried(wired, up_and_down)
+    else:  # a broadcast goes down and a reduction up: of the two what takes longer
+        carried = max((_carried(wired, Sends(*ends, size)) for ends in ((parent, child), (child, parent))), key=_per_byte)
+    return carried._replace(mean_s=mean, longest_s=mean)
+
+
+def _per_byte(carried: Carried) -> float:
+    return carried.per_byte_s
 
 
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
@@ -229,11 +237,14 @@ def _over_links(terms: Terms, wired: WiredTiers) -> Carried:
 
 
 def _farthest(ranks: int, size: float, wired: WiredTiers) -> Carried:
-    """One message from the first rank to that whose way is narrowest, of those to the one that it reaches last."""
+    """One message from the first rank over the outermost tier: α of the longest way, bytes over the narrowest."""
     others = np.arange(1, ranks)
-    first = 0 * others
-    far = others[np.lexsort((wired.latency(first, others), wired.alone(first, others)))[-1:]]
-    return _carried(wired, Sends(first[:1], far, np.array([size])))
+    on = wired.on(0 * others, others)
+    far = others[on == on.max()]
+    first = 0 * far
+    longest = float(wired.latency(first, far).max())
+    narrowest = far[np.argmax(wired.alone(first, far))]
+    return _carried(wired, Sends(first[:1], np.array([narrowest]), np.array([size])))._replace(mean_s=longest, longest_s=longest)
 
 
 def _carried(wired: WiredTiers, sent: Sends) -> Carried:

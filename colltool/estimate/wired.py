@@ -205,9 +205,15 @@ class WiredTiers:
         """Seconds a byte of each message were it the only one: of its narrowest port or link, η included."""
         import numpy as np
 
-        took = np.zeros(len(src))
+        parts: dict[tuple[int, int], list[LinkUse]] = {}
         for number, use in self.uses(src, dst):
-            np.maximum.at(took, use.message, use.share / self.network.tiers[number].classes[use.number].capacity_Bps)
+            parts.setdefault((number, use.number), []).append(use)
+        took = np.zeros(len(src))
+        for (number, kind), some in parts.items():  # several ways of a message may share a link
+            one = self.network.tiers[number].classes[kind]
+            message, link, share = (np.concatenate([use[field] for use in some]) for field in (2, 1, 3))
+            pair, at = np.unique(message * len(one.exists) + link, return_inverse=True)
+            np.maximum.at(took, pair // len(one.exists), np.bincount(at, share) / one.capacity_Bps)
         return took
 
     def latency(self, src: Indices, dst: Indices) -> Floats:

@@ -135,7 +135,8 @@ class Network:
     def of_ranks(self, loads: Floats) -> Floats:
         """The most that any port or link of each rank carries, either direction, shape (N,); of a single tier."""
         (tier,) = self.tiers
-        return tier.of_ranks(np.split(loads, len(tier.classes)))
+        ends = np.cumsum([len(one.exists) for one in tier.classes])
+        return tier.of_ranks(np.split(loads, ends[:-1]))
 
     def distance(self, src: Indices, dst: Indices) -> int:
         """Hops of the longest path; 1 where every pair is joined directly."""

@@ -164,7 +164,7 @@ def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
 
 
 class HyperXRouter(Router):
-    """Shortest paths, axis after axis; a message is spread over the orders that start at each axis and go round.
+    """Shortest paths, axis after axis; a message is spread over the orders that start at each axis and go round, either way.
 
     Links of an axis: from a node to each place on it, its own left free.
     """
@@ -188,12 +188,14 @@ class HyperXRouter(Router):
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         axes = len(self.shape)
-        for first in range(axes):
+        round_ = [[(first + step) % axes for step in range(axes)] for first in range(axes)]
+        orders = round_ + [order[::-1] for order in round_] * (axes > 2)  # so that of two axes each comes first as often
+        for order in orders:
             here = src
-            for axis in ((first + step) % axes for step in range(axes)):
+            for axis in order:
                 to = self._place(dst, axis)
                 moving = np.flatnonzero(self._place(here, axis) != to)
-                yield LinkUse(axis, here[moving] * self.shape[axis] + to[moving], moving, np.full(len(moving), 1 / axes))
+                yield LinkUse(axis, here[moving] * self.shape[axis] + to[moving], moving, np.full(len(moving), 1 / len(orders)))
                 here = here + (to - self._place(here, axis)) * self.strides[axis]
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:

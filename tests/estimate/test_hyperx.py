@@ -9,7 +9,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import M, below_the_cut, seconds
-from small import fabric, full_mesh, hyperx, star
+from small import Tier, clos, dragonfly, fabric, full_mesh, graph, hyperx, star
 
 import colltool
 from colltool.algorithms.hyperx import shares, turned_axes
@@ -99,3 +99,42 @@ def test_groups_are_boxes_where_ranks_forward() -> None:
     with pytest.raises(colltool.ColltoolError, match="6 ranks"):
         colltool.price(of, "a2a", size=M, ranks=6)
     seconds(fabric(hyperx(2, 2, hosts=4)), "a2a", "direct", ranks=6)
+
+
+def test_of_three_axes_none_comes_first_more_often() -> None:
+    """A cube of links is the same network as a graph: what is no neighbour is spread over the same ways."""
+    cube = [(node, node ^ bit) for node in range(8) for bit in (1, 2, 4) if node < node ^ bit]
+    for primitive, name in (("ar", "double-binary-tree"), ("bc", "binomial"), ("p2p", "send")):
+        as_axes, as_graph = (seconds(fabric(one), primitive, name) for one in (hyperx(2, 2, 2), graph(*cube)))
+        assert as_axes == pytest.approx(as_graph)
+
+
+def test_a_message_goes_over_the_outermost_tier_however_wide_the_inner_one() -> None:
+    """Six ranks of two domains, which one link of 25 GB/s joins; inside a port has 40."""
+    where = fabric(star(3, bw=40.0), hyperx(4, 4, bw=25.0))
+    assert seconds(where, "p2p", "send", ranks=6) == pytest.approx(1e-6 + M / 25e9)
+    assert colltool.verify(where, "p2p", ranks=6, algorithms="send").results[0].verdict == "proved"
+
+
+@pytest.mark.parametrize("outer", [{"rails": "only"}, {"planes": {"count": 4, "spread": "ecmp"}}], ids=["rails", "planes"])
+def test_what_is_not_followed_link_by_link_is_refused_and_the_rest_priced(outer: Tier) -> None:
+    """Flows hashed to planes, and rails that never meet: tier by tier they are known."""
+    where = fabric(hyperx(8, bw=50.0), clos(4, alpha=1.0, bw=25.0, **outer))
+    found = colltool.price(where, "ar", size=M, library="all")
+    assert {row.algorithm for row in found.results} == {"hierarchical", "leader"}
+    assert "link by link" in next(one.reason for one in found.infeasible if one.algorithm == "multi-rail-ring")
+
+
+def test_a_reduction_goes_up_what_a_broadcast_comes_down() -> None:
+    """Links load differently both ways: the price is of the dearer, so that neither takes longer."""
+    where = fabric(full_mesh(3, bw=100.0), graph((0, 1), (1, 2), (2, 3), (3, 0), (0, 2), bw=25.0))
+    for primitive in ("bc", "reduce"):
+        assert colltool.verify(where, primitive, algorithms="pipelined-tree").holds
+
+
+@pytest.mark.parametrize("where", [fabric(dragonfly(2, 2, 2)), fabric(star(4), hyperx(2, 4))], ids=["dragonfly", "HyperX"])
+def test_a_slow_rank_is_priced_on_links_of_several_kinds(where: Fabric) -> None:
+    rows = colltool.price(where, "bc", size=M, library="all", slow_rank=0.5).results
+    known = [row for row in rows if row.slow is not None and row.slow.total_s is not None]
+    assert known
+    assert all(row.total_s <= row.slow.total_s <= 2 * row.total_s * (1 + 1e-9) for row in known)
