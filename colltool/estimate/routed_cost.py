@@ -49,7 +49,9 @@ def routed_costs(terms: Terms, reach: PathClasses, readings: Readings) -> list[L
     """The cost of one term on a group whose tiers are routed, worked out once."""
     wired = reach.wired
     assert wired is not None  # who calls this asked
-    worst, spread = readings.ring_alpha == "worst", spread_inside(wired.seats[0].tier, readings)
+    worst, route = readings.ring_alpha == "worst", terms.route
+    rails = (isinstance(route, Ring | Chain) and route.via == "rails") or (isinstance(route, Trees) and route.rails)
+    spread = rails and spread_inside(wired.seats[0].tier, readings)  # the others cost the same on one port
     key = repr(terms), worst, spread  # routes are tuples: a ring and a chain of the same numbers are equal, and 8 is 8.0
     if key not in wired.costs:
         wired.costs[key] = tuple(_routed_costs(terms, wired, worst=worst, spread=spread))

@@ -163,8 +163,15 @@ def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
         apart[new] = hops
 
 
+def _orders(axes: int) -> list[list[int]]:
+    if axes & (axes - 1) == 0:  # a power of two
+        return [[place ^ turn for place in range(axes)] for turn in range(axes)]
+    around = [[(first + step) % axes for step in range(axes)] for first in range(axes)]
+    return around + [order[::-1] for order in around]
+
+
 class HyperXRouter(Router):
-    """Shortest paths, axis after axis; a message is spread over the orders that start at each axis and go round, either way.
+    """Shortest paths, axis after axis; a message is spread over orders in which each of two axes is first as often.
 
     Links of an axis: from a node to each place on it, its own left free.
     """
@@ -188,8 +195,7 @@ class HyperXRouter(Router):
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         axes = len(self.shape)
-        round_ = [[(first + step) % axes for step in range(axes)] for first in range(axes)]
-        orders = round_ + [order[::-1] for order in round_] * (axes > 2)  # so that of two axes each comes first as often
+        orders = _orders(axes)
         for order in orders:
             here = src
             for axis in order:

@@ -18,14 +18,14 @@ Ends = tuple[int, int, int]  # from a rank to another a piece
 def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
     """Of each domain walks through all its ranks, one from each of as many as the smallest has, shape (walks, ranks of it).
 
-    Round it, or where these are to ``spread`` over its links two from each, over different ones.
+    Round it, or where these are to ``spread`` over its links over different ones: of an odd number two from each share them out.
     """
-    rails, found, start = min(domains), [], 0
+    rails, found, start, ways = min(domains), [], 0, 1 + any(own % 2 for own in domains)
     for own in domains:
         if spread:
             every = paths(own)
             from_each = every[np.argsort(every[:, 0], kind="stable")].reshape(own, -1, own)[:rails]
-            found.append(start + np.repeat(from_each, 2 // from_each.shape[1], axis=1).reshape(-1, own))
+            found.append(start + np.repeat(from_each, ways // from_each.shape[1], axis=1).reshape(-1, own))
         else:
             found.append(start + np.add.outer(np.arange(rails), np.arange(own)) % own)
         start += own
