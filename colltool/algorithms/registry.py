@@ -214,9 +214,9 @@ class Algorithm(NamedTuple):
 
     def _changes_rails(self, group: Group) -> str | None:
         """Flat schedules but those that keep to rails send between ranks at different places of their domains."""
-        routes = [terms.route for terms in self.schedule(group)]
         if group.topology == "routed_tiers":
             return "rails that never meet are not followed where a tier is routed link by link: what goes tier by tier is priced"
+        routes = [terms.route for terms in self.schedule(group)]
         kept = all(isinstance(route, Ring | Chain) and route.via == "rails" for route in routes)
         return None if kept else "sends from rail to rail, which never meet here: what goes tier by tier does, or keeps to rails"
 

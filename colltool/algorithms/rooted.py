@@ -198,7 +198,7 @@ def _neighbours(group: Group) -> int:
         return sum(2 if axis.closed else min(axis.size - 1, 2) for axis in group.axes)
     wires = group.wires
     graph = wires if isinstance(wires, GraphWires) else wires and wires.between_ranks
-    return max((len(graph.beside[rank]) for rank in range(graph.endpoints)), default=0) if graph else 0
+    return max(len(ends) for node, ends in graph.beside.items() if node < graph.endpoints) if graph else 0
 
 
 def to_all(group: Group, each: float, **more: Any) -> Terms:

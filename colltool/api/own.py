@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from colltool.algorithms.composed import compositions
-from colltool.algorithms.registry import algorithms, on_request
+from colltool.algorithms.registry import algorithms, on_request, parse_choice
 from colltool.api import values as v
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
@@ -103,15 +103,15 @@ def costs_of(own: Sequence[OwnSchedule], on: Question) -> list[CostModel]:
 
 def all_costs(own: Sequence[OwnSchedule], on: Question, only: Sequence[str]) -> tuple[list[CostModel], tuple[Infeasible, ...]]:
     """The costs of files and of what plugins offer, if algorithms are named of those; and the plugins that failed."""
-    named = set(only) - _taken() - {row.name for row in on_request()}
+    named = {one for one in only if parse_choice(one).base not in _taken() | {row.name for row in on_request()}}
     if (only and not named) or on.readings.placement != "packed" or on.readings.ports != "all":
         return costs_of(own, on), ()
     offered, failed = of_plugins(on)
     if told := next((one for one in failed if one.algorithm in named), None):
         raise ColltoolError(f"{told.algorithm}: {told.reason}", argument="algorithms", fix="see to the package that offers it")
     every = _renamed([*own, *offered]) if offered else own
-    wanted = [one for at, one in enumerate(every) if at < len(own) or not only or one.name in named]
-    return costs_of(wanted, on), () if only else failed
+    theirs = [one for one in every[len(own) :] if not only or one.name in named]
+    return costs_of([*every[: len(own)], *theirs], on), () if only else failed
 
 
 def no_files(files: AnyAlgorithms) -> None:

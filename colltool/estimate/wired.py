@@ -211,9 +211,10 @@ class WiredTiers:
         took = np.zeros(len(src))
         for (number, kind), some in parts.items():  # several ways of a message may share a link
             one = self.network.tiers[number].classes[kind]
-            message, link, share = (np.concatenate([use[field] for use in some]) for field in (2, 1, 3))
-            pair, at = np.unique(message * len(one.exists) + link, return_inverse=True)
-            np.maximum.at(took, pair // len(one.exists), np.bincount(at, share) / one.capacity_Bps)
+            pairs = np.concatenate([use.message * len(one.exists) + use.resource for use in some])
+            pair, at = np.unique(pairs, return_inverse=True)
+            share = np.bincount(at, np.concatenate([use.share for use in some]))
+            np.maximum.at(took, pair // len(one.exists), share / one.capacity_Bps)
         return took
 
     def latency(self, src: Indices, dst: Indices) -> Floats:
