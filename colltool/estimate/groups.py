@@ -277,4 +277,4 @@ def library_of(fabric: Fabric) -> str:
 
 def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:
     """What the outermost tier lists as run by the library; empty: anything."""
-    return (placed.spans[-1].tier.algorithms or {}).get(primitive, ())
+    return placed.spans[-1].tier.runs(primitive)

@@ -6,7 +6,7 @@ Schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate, pairwise
 from math import prod
 from operator import mul
@@ -198,12 +198,13 @@ def _or_like(schema: dict[str, Any]) -> None:
 class Fabric(Part):
     """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``: what a job computes on.
 
-    ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were taken over from.
+    ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were taken over from. ``numbers``:
+    ``datasheet`` keeps what was measured of a library off it.
     """
 
     model_config = ConfigDict(json_schema_extra=_or_like)
 
-    schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
+    schema_: Annotated[Literal["colltool.fabric/2", "colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/2"
     name: ft.Name
     description: ft.Words = ""
     tiers: Annotated[
@@ -216,13 +217,15 @@ class Fabric(Part):
     hypothetical: ft.Flag = False
     announced: ft.Flag = False
     measured_on: ft.Name | None = None
+    numbers: Literal["measured", "datasheet"] = "measured"
     device: DeviceName | None = None
     uncertainty: Annotated[
         dict[str, str] | None, Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}")
     ] = None
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
-    _under: dict[str, Fabric] = PrivateAttr(default_factory=dict)
+    _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
+    _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
     @property
     def domains(self) -> tuple[int, ...]:
@@ -248,26 +251,14 @@ class Fabric(Part):
     def efficiencies(self) -> tuple[Efficiency, ...]:
         """Published or measured figures of its library's schedules; none where any library may run."""
         facts = self.library_facts
-        return facts.reached if facts and facts.name != "all" else ()
+        own = facts.reached if facts and facts.name != "all" else ()
+        return own or self._reached
 
-    def under(self, library: LibraryName, version: str = "") -> Fabric:
-        """The fabric with another library, keeping what its own says of the hardware, not what was measured of that library.
-
-        ``version``: of its cost model; what was measured stays, as versions of one library share their kernels.
-        """
-        own = self.library_facts
-        if library == self.library_name:
-            return self if own is None or not version or own.version == version else self._of_version(version)
-        if library not in self._under:
-            other = {"name": library, "version": None, "reached": ()}
-            facts = own.model_copy(update=other) if own else LibraryFacts(name=library)
-            kept = self.on_datasheet() if own and own.name != "all" else self
-            self._under[library] = kept.model_copy(update={"library": facts})
-        return self._under[library]._of_version(version) if version else self._under[library]
-
-    def _of_version(self, version: str) -> Fabric:
-        facts = (self.library_facts or LibraryFacts(name=self.library_name)).model_copy(update={"version": version})
-        return self.model_copy(update={"library": facts})
+    def with_reached(self, figures: tuple[Efficiency, ...]) -> Fabric:
+        """The fabric with shares of bandwidth that its library is known to reach."""
+        fabric = self.model_copy()
+        fabric._reached = figures
+        return fabric
 
     def with_posting(self) -> Fabric:
         """What a further message costs hosts that run MPI, on tiers that do not say."""
@@ -279,10 +270,34 @@ class Fabric(Part):
         )
 
     def on_datasheet(self) -> Fabric:
-        """By its tiers' own numbers: without protocols, lists of algorithms, and measured times of its library."""
+        """By its tiers' own numbers (layers 1 and 2), with a launch that the file states, and without what a library adds."""
+        return self.view("datasheet", self._without_library)
+
+    def on_wires(self) -> Fabric:
+        """As :meth:`on_datasheet`, without a launch: what ``--ideal`` prices."""
+        return self.view("wires", lambda: self._without_library().model_copy(update={"launch_overhead": 0.0}))
+
+    def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
+        """A variant of the fabric, made once for a name: what was worked out on a fabric is found by identity."""
+        if name not in self._views:
+            self._views[name] = make()
+        return self._views[name]
+
+    def _without_library(self) -> Fabric:
         facts = self.library_facts
         library = {"library": facts.model_copy(update={"reached": ()})} if facts else {}
-        return self.model_copy(update={"tiers": tuple(tier.on_datasheet() for tier in self.tiers), **library})
+        return self.model_copy(update={"tiers": tuple(tier.on_datasheet() for tier in self.tiers), **library}).with_reached(())
+
+    @property
+    def states_launch(self) -> bool:
+        """Whether a launch of the user's own takes the place of the library's: stated in the file, or set for this call.
+
+        Files of schema /1 whose protocols state launches mean the others with the fabric's.
+        """
+        if "launch_overhead" not in self.model_fields_set:
+            return False
+        listed = any(one.launch_overhead is not None for tier in self.tiers for one in tier.protocols or ())
+        return not listed or any(key == "launch_overhead" for key, _ in self._overrides)
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
@@ -291,7 +306,9 @@ class Fabric(Part):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic's; tiers learn how many ranks they now have inside."""
-        return super().model_copy(update=update, deep=deep)._nested()
+        copy = super().model_copy(update=update, deep=deep)._nested()
+        copy._views = {}
+        return copy
 
     def _nested(self) -> Self:
         inside = accumulate((tier.endpoints for tier in self.tiers), mul, initial=1)
@@ -334,7 +351,7 @@ class Fabric(Part):
             )
         # a collective runs under one protocol throughout, so tiers that list any need one in common
         for primitive in Primitive:
-            lists = {tier.name: list(own) for tier in self.tiers if (own := tier.protocols_for(primitive))}
+            lists = {tier.name: own for tier in self.tiers if (own := tier.stated_protocols(primitive))}
             if lists and not set.intersection(*map(set, lists.values())):
                 listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
                 what = f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout"

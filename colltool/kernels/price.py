@@ -13,6 +13,7 @@ from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price as price_of
+from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
@@ -256,7 +257,7 @@ def _past(library: LibraryFile, operation: str, size: float) -> bool:
 
 def _by_nccl(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
     """What colltool prices for NCCL on the fabric."""
-    under = fabric.under("nccl")
+    under = under_library(fabric, "nccl")
     found = price_of(under, AR, float(size), group)
     best = with_library_choice((found,), under, Readings(), asked=False)[0].best
     return KernelEstimate(

@@ -40,7 +40,7 @@ def _answer(price: Price, row: AlgorithmEstimate) -> str:
     answer += f". {sentence(r.heading(price))}."
     if price.accuracy is not None and row.selectable:
         answer += f" {r.off_by([price.accuracy])}{_beside(price, row, price.accuracy.median)}."
-    seconds = {"latency": row.alpha_s, "bandwidth": row.bandwidth_s, "overhead": row.overhead_s, "software": row.software_s}
+    seconds = {"latency": row.steps_s, "bandwidth": row.moved_s, "overhead": row.overhead_s, "software": row.rest_s}
     return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
 
@@ -358,13 +358,16 @@ def _breakdown_blocks(result: Breakdown) -> list[Block]:
 
 def streams(row: AlgorithmEstimate) -> bool:
     """Whether phases overlap, so that only the busiest tier's bandwidth counts."""
-    return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9)
+    return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.moved_s) * (1 + 1e-9)
 
 
 def _sums(row: AlgorithmEstimate) -> str:
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
     terms = (("bandwidth", row.bandwidth_s), ("launch overhead", row.overhead_s), ("software", row.software_s))
-    sums += "".join(f" + {name} {format_time(float(term))}" for name, term in terms if term or name == "bandwidth")
+    for name, term in terms:
+        seconds = float(term)
+        if seconds or name == "bandwidth":
+            sums += f" {'+' if seconds >= 0 else '-'} {name} {format_time(abs(seconds))}"
     sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
     sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
     return f"{sums}; {slow}" if (slow := r.slow_words(row.slow)) else sums
