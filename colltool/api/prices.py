@@ -152,15 +152,20 @@ def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slo
 
 
 def _judged(price: Price, on: Question) -> Price:
-    """With how far off such a price is."""
-    if not isinstance(price.bytes, float) or not price.results:
+    """With how far off such a price is, and which values that were set do not move it."""
+    size = price.bytes
+    if not isinstance(size, float) or not price.results:
         return price
+    if on.fabric.overrides:
+        from colltool.analysis.inert import inert_keys
+
+        price = replace(price, inert=inert_keys(on.fabric, on.primitive, size, on.group, on.readings, price.best))
     from colltool.analysis.accuracy import accuracy_of, unmeasured
 
     if price.best.status == "own":
-        return replace(price, accuracy=unmeasured(price.bytes, on.readings))
-    held = bool(price.best.software_time.notes(price.bytes))
-    return replace(price, accuracy=accuracy_of(on.fabric, on.primitive, on.group, price.bytes, on.readings, held=held))
+        return replace(price, accuracy=unmeasured(size, on.readings))
+    held = bool(price.best.software_time.notes(size))
+    return replace(price, accuracy=accuracy_of(on.fabric, on.primitive, on.group, size, on.readings, held=held))
 
 
 def _share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:

@@ -20,7 +20,7 @@ from colltool.base.primitives import AG, AR, RS, Number, Primitive
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup, running_on, tier_group
+from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import own_part, parts_of, plane_notes, share_notes, switch_notes, with_efficiency
 from colltool.estimate.placement import spoken
@@ -125,7 +125,8 @@ class HierarchicalCandidates:
         """The schedule of one option per tier, innermost first; cached."""
         names = tuple(option.name for option in chosen)
         if names not in self.made:
-            costed = replace(self._costed(names, chosen), below=partial(self._below, names))
+            machine = machine_factor(self.placed, self.row.primitive, self.readings)
+            costed = replace(self._costed(names, chosen), below=partial(self._below, names), machine=machine)
             self.made[names] = with_efficiency(costed, self.placed)
         return self.made[names]
 

@@ -19,7 +19,7 @@ from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, Knots, Softwa
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup, flat_group, running_on
+from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
 from colltool.fabric.library import Efficiency
@@ -66,6 +66,7 @@ def cost_flat(
     found = replace(
         found,
         below=partial(_below, row, group, placed, readings),
+        machine=machine_factor(placed, row.primitive, readings),
         overhead_s=placed.overhead_s,
         protocol=placed.protocol,
         not_selected_reason=row.not_run_by(running_on(placed.fabric), group),

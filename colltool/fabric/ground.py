@@ -23,6 +23,8 @@ from colltool.libraries.numbers import (
     reached_rows,
     tier_library,
 )
+from colltool.machines.factor import INSIDE
+from colltool.machines.shipped import machine_for
 
 _PORTED = frozenset({"star", "clos", "full_mesh", "torus", "mesh"})
 """Topologies whose α is one number of a pair: a library's time a step adds to it."""
@@ -60,8 +62,10 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
         numbers = _joined(_of_file(tier, before), known and _on_line(known, before))
         tiers.append(tier.with_library(numbers))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
-    reached = _reached(fabric.library_name, gpus, media[-1]) if layered and not _has_own(fabric) else ()
-    return found.with_reached(reached)
+    if not layered or _has_own(fabric):
+        return found.with_reached(()).with_machine(None)
+    machine = machine_for(fabric.device, media[0] or "", media[-1] if len(media) > 1 else None)
+    return found.with_reached(_reached(fabric.library_name, gpus, media[-1])).with_machine(machine)
 
 
 def _has_own(fabric: Fabric) -> bool:
@@ -175,3 +179,12 @@ def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
     named = facts.model_copy(update=other) if facts else LibraryFacts(name=library, version=version or None)
     kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
     return on_ground(kept.model_copy(update={"library": named}))
+
+
+def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
+    """Where a group's rows were measured: inside, or the outermost medium that it crosses; empty where that is not known."""
+    if tiers == [fabric.tiers[0].name]:
+        return INSIDE
+    names = [tier.name for tier in fabric.tiers]
+    medium = media_of(fabric)[names.index(tiers[-1])]
+    return "" if medium is None else medium.name

@@ -204,8 +204,9 @@ def _finished(reading: Reading[Fabric], filed: Reading[Fabric] | None = None) ->
                 parameter_ranges(reading.model, [f"{key}={how}"])
             except ColltoolError as error:
                 reading.refuse(("uncertainty", key), error.what, error.fix)
-    fabric = on_ground(reading.result(), filed.model if filed is not None else None)
-    return fabric.with_overrides(reading.overrides) if reading.overrides else fabric
+    as_filed = filed.model if filed is not None else None
+    fabric = on_ground(reading.result(), as_filed)
+    return fabric.with_overrides(reading.overrides, as_filed) if reading.overrides else fabric
 
 
 _SHORT = Shorthand(example="switch=30000")

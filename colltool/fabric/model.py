@@ -24,6 +24,7 @@ from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, Graph
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 from colltool.fabric.uneven import domain_slips
+from colltool.machines.factor import Machine
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -225,6 +226,8 @@ class Fabric(Part):
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
+    _machine: Machine | None = PrivateAttr(default=None)
+    _filed: Fabric | None = PrivateAttr(default=None)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
     @property
@@ -286,7 +289,19 @@ class Fabric(Part):
     def _without_library(self) -> Fabric:
         facts = self.library_facts
         library = {"library": facts.model_copy(update={"reached": ()})} if facts else {}
-        return self.model_copy(update={"tiers": tuple(tier.on_datasheet() for tier in self.tiers), **library}).with_reached(())
+        tiers = tuple(tier.on_datasheet() for tier in self.tiers)
+        return self.model_copy(update={"tiers": tiers, **library}).with_reached(()).with_machine(None)
+
+    @property
+    def machine(self) -> Machine | None:
+        """What was measured of this machine beyond its library (layer 4); None where nothing was."""
+        return self._machine
+
+    def with_machine(self, machine: Machine | None) -> Fabric:
+        """The fabric as a machine that was measured."""
+        fabric = self.model_copy()
+        fabric._machine = machine
+        return fabric
 
     @property
     def states_launch(self) -> bool:
@@ -323,9 +338,15 @@ class Fabric(Part):
             sizes = inner.model_copy(update={"size": self.domains[0]}), outer.model_copy(update={"domains": None})
             self.__dict__["tiers"] = sizes
 
-    def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
+    @property
+    def filed(self) -> Fabric | None:
+        """The same fabric without its overrides, as its file has it; None without overrides."""
+        return self._filed
+
+    def with_overrides(self, overrides: tuple[tuple[str, str], ...], filed: Fabric | None) -> Fabric:
         fabric = self.model_copy()
         fabric._overrides = overrides
+        fabric._filed = filed
         return fabric
 
     def __eq__(self, other: object) -> bool:

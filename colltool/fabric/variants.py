@@ -215,15 +215,26 @@ def ranges_of(
 
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
     """Every number of a tier or of the whole call that a price may depend on, with its key: ``ib.levels.spine.alpha``."""
+    every = values_of(fabric)
     found: dict[Place, str] = {}
-    for place, value in values_of(fabric).items():
-        if place == ("launch_overhead",) and isinstance(value, float):
-            found[place] = "launch_overhead"
-        if place[0] == "tiers" and isinstance(value, float) and place[2] != "sizing":
-            tier, rest = fabric.tiers[int(place[1])], list(map(str, place[2:]))
-            if rest[0] == "levels":
-                rest[1] = capabilities_of(tier).levels[int(rest[1])].name
-            found[place] = ".".join((tier.name, *rest))
+    for place, key in keys_of(fabric).items():
+        timed = place == ("launch_overhead",) or (place[0] == "tiers" and place[2] != "sizing")
+        if timed and isinstance(every[place], float):
+            found[place] = key
+    return found
+
+
+def keys_of(fabric: Fabric) -> dict[Place, str]:
+    """Every value that a price may depend on, with its key as ``--set`` takes it."""
+    found: dict[Place, str] = {}
+    for place in values_of(fabric):
+        steps = list(map(str, place))
+        if steps[0] == "tiers" and len(steps) > 2:
+            tier = fabric.tiers[int(steps[1])]
+            steps = [tier.name, *steps[2:]]
+            if steps[1] == "levels" and steps[2].isdecimal():
+                steps[2] = capabilities_of(tier).levels[int(steps[2])].name
+        found[place] = ".".join(step.rstrip("_") for step in steps)  # the field global_ of a dragonfly is global in its file
     return found
 
 

@@ -224,6 +224,7 @@ def price_fields(price: Price) -> Document:
         | {"infeasible": [one._asdict() for one in (*price.infeasible, *price.failed)], **library}
         | ({"leads_on_one_port": price.leads_on_one_port} if any(price.leads_on_one_port) else {})
         | {"accuracy": price.accuracy and price.accuracy._asdict()}
+        | ({"inert": [told._asdict() for told in price.inert]} if price.inert else {})
     )
 
 
@@ -249,6 +250,7 @@ def row_fields(row: AlgorithmEstimate) -> Document:
         fields(row, "algorithm detail spec n_alpha n_beta alpha_s bandwidth_s overhead_s software_s total_s")
         | ({} if row.slow is None else {"slow_rank": row.slow._asdict()})
         | {"lower_bound_s": plain_number(row.lower_bound_s), "bound_ratio": plain_number(ratio)}
+        | {"layers": {name: plain_number(seconds) for name, seconds in row.layers._asdict().items()}}
         | {"bound": None if hasattr(row.bytes, "tolist") else row.bound}
         | {"alpha_share": plain_number(row.alpha_s / row.total_s), "bandwidth_share": plain_number(row.bandwidth_s / row.total_s)}
         | fields(row, "algbw_Bps busbw_Bps")

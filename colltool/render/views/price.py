@@ -40,6 +40,8 @@ def _answer(price: Price, row: AlgorithmEstimate) -> str:
     answer += f". {sentence(r.heading(price))}."
     if price.accuracy is not None and row.selectable:
         answer += f" {r.off_by([price.accuracy])}{_beside(price, row, price.accuracy.median)}."
+    for told in price.inert:
+        answer += f" {told.key} moves nothing here: {told.reason.replace(row.title, r.named(price, row))}."
     seconds = {"latency": row.steps_s, "bandwidth": row.moved_s, "overhead": row.overhead_s, "software": row.rest_s}
     return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
