@@ -1,0 +1,39 @@
+"""Numbers of the documents, each as one command whose output shows it: rounded as the document has it, or to a digit more."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from cli.conftest import run
+
+# 000/03 §2.1, §2.2 and §3.1 and 001 §2 and §3, which repeats them: two racks share their rail switches, 32 do not.
+SUPERPOD = [
+    ("price ar -n 144 -M 16MB -a hierarchical:ring/ring --ideal", ("114.5 us", "75 us", "39.51 us")),
+    ("breakdown ar -n 144 -M 16MB -a hierarchical:ring/ring --ideal", ("114.5 us", "35.5 us", "17.53 us", "4 us", "4.444 us")),
+    ("price ar -n 144 -M 16MB -a inner-ring --ideal", ("178.3 us", "143 us", "35.31 us")),
+    ("price ar -n 144 -M 16MB -a outer-ring --ideal", ("2.924 ms", "2.288 ms", "635.6 us")),
+    ("price a2a -n 144 -M 16MB -a pairwise --ideal", ("348.3 us", "179.5 us", "168.8 us")),
+    ("price a2a -n 144 -M 16MB -a inner-pairwise --ideal", ("89.15 us", "71.5 us", "17.65 us")),
+    ("price a2a -n 144 -M 16MB -a outer-pairwise --ideal", ("1.462 ms", "1.144 ms", "317.8 us")),
+    # two racks that share no rail switch
+    ("price a2a -n 144 -M 16MB -a pairwise --ideal --set ib.levels.leaf.group=1", ("780.3 us", "611.5 us")),
+    ("price a2a -M 16MB -a pairwise --ideal", ("16.91 ms", "16.6 ms")),
+    ("price ar -n 72 -M 16MB -a in-network --ideal", ("18.18 us", "400 ns", "17.78 us")),
+    ("price ar -M 16MB -a hierarchical:in-network/in-network --ideal", ("20.18 us", "17.78 us")),
+    ("fabric show", ("72 ports down and 72 up", "8 leaf, 4 spine switches of 144 ports", "18 cables", "48 switches in all")),
+]
+
+
+def shows(command: str, *texts: str) -> None:
+    """The command prints each text, as a whole number or phrase, wherever its table breaks the lines."""
+    done = run(*shlex.split(command))
+    assert done.code == 0, done.err
+    words = f" {' '.join(done.out.replace('|', ' ').split())} "
+    for text in texts:
+        assert f" {text}" in words, f"colltool {command} does not show {text}\n{done.out}"
+
+
+@pytest.mark.parametrize(("command", "texts"), SUPERPOD, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_textbook_superpod_is_one_command_a_number(command: str, texts: tuple[str, ...]) -> None:
+    shows(f"{command} -f superpod-textbook" if command != "fabric show" else "fabric show superpod-textbook", *texts)
