@@ -37,3 +37,30 @@ def shows(command: str, *texts: str) -> None:
 @pytest.mark.parametrize(("command", "texts"), SUPERPOD, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_textbook_superpod_is_one_command_a_number(command: str, texts: tuple[str, ...]) -> None:
     shows(f"{command} -f superpod-textbook" if command != "fabric show" else "fabric show superpod-textbook", *texts)
+
+
+NAMED = [
+    # 002, check 4.3: the tree takes 8 us where a ring takes 255
+    ("price ar -f star512 -n 256 -M 256B -a ring,tree --ideal", "tree: 8.005 us"),
+    # 002, napkin 1.6, and 000/04 §3.3
+    ("price bc -f star512 -M 16MB -a binomial,in-network --ideal", "in-network: 18.28 us"),
+    ("crossover ar -f star512 -a ring,tree", "tree below 22.58 MB, ring from there."),
+    ("crossover -f nvl72 -a ring,tree", "tree below"),
+]
+
+
+@pytest.mark.parametrize(("command", "first"), NAMED)
+def test_what_is_named_leads_the_answer(command: str, first: str) -> None:
+    done = run(*shlex.split(command))
+    assert done.code == 0, done.err
+    assert done.out.startswith(first)
+
+
+def test_what_leads_because_it_was_named_says_its_status() -> None:
+    command = "price ar -f star512 -n 256 -M 256B -a ring,tree --ideal"
+    shows(command, "ranked because they were named: tree: reference")
+    first, second = run(*shlex.split(command), "--format", "json").json["results"]
+    assert (first["algorithm"], first["status"], first["leads"]) == ("tree", "reference", False)  # of all that can run
+    assert (second["algorithm"], second["status"], second["leads"]) == ("ring", "shipped", True)
+    lines = run(*shlex.split(command), "--format", "csv").out.splitlines()
+    assert lines[1].split(",")[4] == "tree"

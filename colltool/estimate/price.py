@@ -18,6 +18,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
+from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import best_protocol, lower_bound_notes, range_notes
 from colltool.estimate.results import AssumptionsUsed, Breakdown, Ladder, LibraryChoice, Price, PriceList, Rung
@@ -59,7 +60,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         bytes=size,
         mode=mode(reading),
         model=model(reading, primitive),
-        results=tuple(rows_at(listed, chosen, size)),
+        results=tuple(rows_at(listed, chosen, size, only)),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
@@ -67,8 +68,13 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     )
 
 
-def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -> list[AlgorithmEstimate]:
-    """Each schedule under its fastest protocol, with notes; ordered by rank class, then time (arrays as in ``candidates``)."""
+def rows_at(
+    listed: Candidates, candidates: Sequence[CostModel], size: Number, named: Sequence[str] = ()
+) -> list[AlgorithmEstimate]:
+    """Each schedule under its fastest protocol, with notes.
+
+    Those that may lead come first, then the rest by rank class; each by time (arrays as in ``candidates``).
+    """
     if len(candidates) == 1:
         rows = [candidates[0].at(size)]
     else:
@@ -77,7 +83,10 @@ def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -
     if len(rows) > 1:
         if isinstance(size, float):
             rows = [rows[index] for index in ranked([float(row.total_s) for row in rows])]
-        rows = sorted(rows, key=lambda row: row.rank_class)
+        leading = may_lead(rows, named)
+        leaders = set(map(id, leading))
+        behind = filter(lambda row: id(row) not in leaders, rows)
+        rows = [*leading, *sorted(behind, key=lambda row: row.rank_class)]
     return lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
 
 

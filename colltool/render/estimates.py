@@ -90,6 +90,20 @@ def row_table(
     return table.with_shown("bytes") if sizes else table
 
 
+def seconds(row: AlgorithmEstimate) -> float:
+    """The time of a row at its one size."""
+    return float(row.total_s)
+
+
+def every_row(prices: Sequence[Price]) -> Table:
+    """All rows of all sizes: those that may lead fastest first, then the others by their class."""
+    ranked = []
+    for price in prices:
+        rows = [*sorted(price.leading, key=seconds), *sorted(price.others, key=lambda row: (row.rank_class, seconds(row)))]
+        ranked += [Ranked(price, row) for row in rows]
+    return row_table(ranked, sizes=len(prices) > 1)
+
+
 def _library_name(price: Price, row: AlgorithmEstimate) -> str:
     """The library's own name of an algorithm; may be empty."""
     if price.library is None or not ships(price.library.name, row.shipped_by):
@@ -139,7 +153,7 @@ def at_each_size(price: Price) -> Iterator[Price]:
 def heading(price: Price, sizes: str | None = None) -> str:
     """What was asked; ``sizes`` is its one size unless given."""
     several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
-    library = f"{running(price.library.name, leads=bool(price.leading))}, " if price.library else ""
+    library = f"{running(price.library.name, leads=bool(price.runnable))}, " if price.library else ""
     where = on_fabric(price.fabric, price.overrides)
     return f"{price.primitive.spoken} on {where}, {price.group.spoken}, {several}{library}{price.mode}"
 
@@ -205,6 +219,18 @@ def why_not_ranked(row: AlgorithmEstimate) -> str:
     """Why a row may not be called the fastest; empty where it may."""
     reason = row.not_selected_reason
     return WHY_NOT_RANKED.get(row.status, not_run_text(reason) if reason else "")
+
+
+def named_anyway(prices: Sequence[Price]) -> list[Block]:
+    """Why some of the rows would not be ranked unless the user had named them."""
+    lines: dict[str, None] = {}
+    for price in prices:
+        if not price.asked:
+            continue
+        for row in price.leading:
+            if not row.selectable:
+                lines[f"{row.title}: {why_not_ranked(row)}"] = None
+    return listed("ranked because they were named", lines)
 
 
 def price_fields(price: Price) -> Document:
