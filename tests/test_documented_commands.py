@@ -64,3 +64,25 @@ def test_what_leads_because_it_was_named_says_its_status() -> None:
     assert (second["algorithm"], second["status"], second["leads"]) == ("ring", "shipped", True)
     lines = run(*shlex.split(command), "--format", "csv").out.splitlines()
     assert lines[1].split(",")[4] == "tree"
+
+
+def test_versions_are_words() -> None:
+    """A16: no quotes, whoever types them."""
+    shows("compare ar -f dgx-h100 -n 64 -M 16MB --vary library.version=2.30,2.31", "version=2.31, all-reduce:", "version=2.30 ")
+    shows("price ar -f dgx-h100 -n 64 -M 16MB --set library.version=2.30 --all", "NCCL 2.30 picks by its own cost model")
+    shows("price ar -f dgx-h100 -n 64 -M 16MB --library nccl@2.31.2", "NCCL 2.31 (its pre-release 2.31.0a7) picks")
+    for command in (
+        "price ar -f dgx-h100 -M 16MB --set library.version=2.32",
+        "compare ar -f dgx-h100 -M 16MB --vary library.version=2.30,2.32",
+    ):
+        done = run(*shlex.split(command))
+        assert done.code == 2
+        assert "the nearest is 2.31 (its pre-release 2.31.0a7)" in done.err
+
+
+@pytest.mark.parametrize("name", ["superpod-textbook", "nvl72"])
+def test_a_rack_with_a_leaf_of_its_own(name: str) -> None:
+    """000/03 §1.1, layout 1, and why the counts are not those of the shipped layout, on the first screen."""
+    command = f"fabric show {name} --set ib.sizing.rails=1 --set ib.sizing.nics_per_rail=72"
+    shows(command, "32 leaf,", "72 ports down and 72 up", "a leaf of 144 ports has room for 1 endpoint, the level 'leaf' has 4")
+    shows(f"fabric show {name} --set ib.sizing.radix=72", "sizing: a leaf of 72 ports down needs 72 up")

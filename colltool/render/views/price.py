@@ -22,6 +22,7 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
+from colltool.nccl.hardware import told_version
 from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
@@ -178,14 +179,14 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     if not picks:
         return []
     several = len(picks) > 1
-    library = f"{picks[0].own.name.upper()} {picks[0].own.version}"
+    library = f"{picks[0].own.name.upper()} {told_version(picks[0].own.version)}"
     for one, size in zip(picks, sizes, strict=True):
         if (factor := one.price.slower_pick) is not None and factor >= _TOLD:
             at = f"{size}: " if several else ""
             slow.append(f"{at}{one.name} takes {format_factor(factor)} of {r.named(one.price, one.best)}")
     chosen = gathered((f"{one.name} ({one.estimate.protocol})", size) for one, size in zip(picks, sizes, strict=True))
     what = "; ".join(f"{name} at {','.join(at)}" if several else name for name, at in chosen.items())
-    shown = len(prices) == 1 and prices[0].shows_pick  # the answer says it
+    shown = len(prices) == 1 and prices[0].shows_pick and library.endswith(picks[0].own.version)  # the answer says it
     out: list[Block] = [Lines(f"{library} picks by its own cost model: {what}", (), first=0 if shown else None)]
     out += listed("not the fastest that it has, by the prices here", slow)
     if blind := dict.fromkeys(one.name for one in picks if one.own.runs is None):
