@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 from cli.conftest import run
@@ -86,3 +87,21 @@ def test_a_rack_with_a_leaf_of_its_own(name: str) -> None:
     command = f"fabric show {name} --set ib.sizing.rails=1 --set ib.sizing.nics_per_rail=72"
     shows(command, "32 leaf,", "72 ports down and 72 up", "a leaf of 144 ports has room for 1 endpoint, the level 'leaf' has 4")
     shows(f"fabric show {name} --set ib.sizing.radix=72", "sizing: a leaf of 72 ports down needs 72 up")
+
+
+LOGP = """\
+layout: {pp: 2}
+compute: {forward: 0us, backward: 500us}
+overlap: {overhead: 50us}
+calls:
+  - {primitive: p2p, group: pp, size: 1MB, time: 100us}
+"""
+
+
+def test_logp_hides_the_latency(tmp_path: Path) -> None:
+    """002, napkin 1.3: 600 us in all; the 100 us of latency hide, the two overheads of 50 us show."""
+    job = tmp_path / "job.yaml"
+    job.write_text(LOGP, encoding="utf-8")
+    shows(f"plan {job} -f star512 -n 2", "takes 600 us a step", "pp 100 us 100 us 16.7%")
+    (call,) = run("plan", str(job), "-f", "star512", "-n", "2", "--format", "json").json["collectives"]
+    assert call["hidden_s"] == pytest.approx(100e-6)
