@@ -16,12 +16,12 @@ from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Phases, Readings
-from colltool.estimate.candidates import Candidates, by_title, candidates_for
+from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import best_protocol, lower_bound_notes, range_notes
-from colltool.estimate.results import AssumptionsUsed, Breakdown, Ladder, LibraryChoice, Price, PriceList, Rung
+from colltool.estimate.results import AssumptionsUsed, Breakdown, Infeasible, Ladder, LibraryChoice, Price, PriceList, Rung
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.fabric.ladder import LadderDefinition
+    from colltool.fabric.ladder import LadderDefinition, RungDefinition
 
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
@@ -137,9 +137,13 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
-    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size."""
+    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size.
+
+    What only the readings rule out, such as several links at once on one port, is left out with the reason.
+    """
     base = readings or Readings()
     rungs: list[Rung] = []
+    skipped: list[Infeasible] = []
     problems = []
     for rung in definition.rungs:
         only = [rung.algorithm] if rung.algorithm else []
@@ -150,6 +154,9 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
             ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only)
             rungs.append(Rung(rung.primitive, rung.fabric.name, ideal.best.title, real.ranks, ideal.best, real.best))
         except ColltoolError as error:
+            if isinstance(error, CannotRun) and _runs_usually(rung):
+                skipped.append(Infeasible(f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}", error.reason))
+                continue
             argument = "" if rung.where else error.argument
             problems.append(ColltoolError(error.what, where=rung.where or error.where, argument=argument, fix=error.fix))
     if problems:
@@ -161,7 +168,16 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
         real_s = min(float(other.realistic.total_s) for other in same)
         gaps = float(one.ideal.total_s / ideal_s), float(one.realistic.total_s / real_s)
         rows.append(one._replace(gap_ideal=gaps[0], gap_realistic=gaps[1]))
-    return Ladder(definition.name, definition.description, definition.size, tuple(rows), base)
+    return Ladder(definition.name, definition.description, definition.size, tuple(rows), base, tuple(skipped))
+
+
+def _runs_usually(rung: RungDefinition) -> bool:
+    """Whether only the readings keep a rung from being priced."""
+    listed = candidates_for(rung.fabric, rung.ranks, rung.primitive, Readings())
+    try:
+        return bool(rung.algorithm and listed.named([rung.algorithm]))
+    except CannotRun:
+        return False
 
 
 def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:

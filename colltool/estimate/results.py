@@ -250,9 +250,12 @@ class Rung(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ladder(Result):
+    """Prices to follow; ``skipped``: rungs that the readings rule out, and why."""
+
     subject: ClassVar[str] = "ladder"
     name: str
     description: str
     bytes: float
     rows: tuple[Rung, ...]
     readings: Readings = USUAL
+    skipped: tuple[Infeasible, ...] = ()
