@@ -105,3 +105,33 @@ def test_logp_hides_the_latency(tmp_path: Path) -> None:
     shows(f"plan {job} -f star512 -n 2", "takes 600 us a step", "pp 100 us 100 us 16.7%")
     (call,) = run("plan", str(job), "-f", "star512", "-n", "2", "--format", "json").json["collectives"]
     assert call["hidden_s"] == pytest.approx(100e-6)
+
+
+def test_a_slice_of_open_lines_says_so() -> None:
+    """000/02 §3.6: part of an axis has no wraparound."""
+    shows("price ar -f torus512 -M 16MB --shape 4x4x1", "16 ranks (4x4x1, open lines)")
+    shows("price ar -f torus512 -M 16MB --shape 8x4x1", "32 ranks (8x4x1, open along 4)")
+    group = run("price", "ar", "-f", "torus512", "-M", "1MB", "--shape", "8x4x1", "--format", "json").json["group"]
+    assert (group["shape"], group["open_axes"]) == ([8, 4, 1], [False, True, False])
+    for whole in ("-f torus512 --shape 8x8x1", "-f torus512 -n 512", "-f kd-mesh"):
+        assert "open" not in run(*shlex.split(f"price ar {whole} -M 1MB")).out
+
+
+def test_a_trace_of_the_readers_own_numbers() -> None:
+    """004, exercise 1: 1 to 16 on four ranks; 000/02 §3.2: nine ranks, all of them shown."""
+    shows("verify ar -f star512 -n 4 -a ring --trace --values 1..16", "0(28) 0(28) 0(28) 0(28)", "3(40) 3(40) 3(40) 3(40)")
+    numbers = ",".join(map(str, range(1, 17)))
+    shows(f"verify ar -f star512 -n 4 -a ring --trace --values {numbers}", "1(32) 1(32) 1(32) 1(32)", "2(36) 2(36) 2(36) 2(36)")
+    shows(
+        "verify ar -f star512 -n 9 -a ring --trace", "ranks 0 to 3", "ranks 4 to 7", "M/9; rank 8", "rank 0 rank 1 rank 2 rank 3"
+    )
+
+
+def test_a_ladder_on_one_port_and_under_another_tree(tmp_path: Path) -> None:
+    shows("ladder --ports one", "Ladder n512, 39 rungs", "drives several links of a rank at once, and --ports one has one")
+    kept = tmp_path / "ladder.json"
+    assert run("ladder", "--format", "json", "-o", str(kept)).code == 0
+    done = run("ladder", "--tree-beta", "1", "--check", str(kept))
+    assert done.code == 1
+    assert "Made under other readings: tree_beta=2 in the old document" in done.out.replace("\n", " ")
+    assert "a formula" not in done.out

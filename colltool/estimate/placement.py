@@ -97,7 +97,7 @@ class GroupPlacement(NamedTuple):
 
 
 def opened(whole: Sequence[Axis], part: Sequence[Axis]) -> list[bool]:
-    """Of each axis of a group whether it is a line where the whole has a ring; two ranks have one link either way."""
+    """Whether each axis of a group is a line where the whole has a ring; two ranks have one link either way."""
     return [own.size > 2 and not own.closed and axis.closed for axis, own in zip(whole, part, strict=True)] if part else []
 
 
