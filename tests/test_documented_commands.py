@@ -135,3 +135,9 @@ def test_a_ladder_on_one_port_and_under_another_tree(tmp_path: Path) -> None:
     assert done.code == 1
     assert "Made under other readings: tree_beta=2 in the old document" in done.out.replace("\n", " ")
     assert "a formula" not in done.out
+
+
+@pytest.mark.parametrize("command", ["explain chain bc", "breakdown bc -a chain"])
+def test_the_best_number_of_segments(command: str) -> None:
+    """000/01 §3.1: 134.7 for a chain of 512 ranks at 16 MB."""
+    shows(f"{command} -f star512 -M 16MB --ideal", "P* = 134.7, best in 135 segments: 407.4 us with the filling")

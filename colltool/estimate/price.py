@@ -22,6 +22,7 @@ from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import best_protocol, lower_bound_notes, range_notes
 from colltool.estimate.results import AssumptionsUsed, Breakdown, Infeasible, Ladder, LibraryChoice, Price, PriceList, Rung
+from colltool.estimate.segments import BestSegments, best_segments
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -133,7 +134,18 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
         chosen = rows_at(listed, listed.named([name], [size]), size)[0]
     flat = ((row, row_of(primitive, row.algorithm)) for row in everything.results if row.title != chosen.title)
     baselines = [row for row, algorithm in flat if algorithm is not None and algorithm.baseline]
-    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines))
+    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines), _cut(fabric, group, primitive, reading, chosen))
+
+
+def _cut(
+    fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings, row: AlgorithmEstimate
+) -> tuple[BestSegments, ...]:
+    """The best cut of what a row pipelines."""
+    size = float(row.bytes)
+    for schedule in candidates_for(fabric, group, primitive, readings).named([row.spec], [size]):
+        if (schedule.title, schedule.protocol) == (row.title, row.protocol):
+            return best_segments(schedule, size)
+    return ()
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:

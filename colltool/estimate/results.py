@@ -14,6 +14,7 @@ from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import GroupPlacement
 
 if TYPE_CHECKING:
+    from colltool.estimate.segments import BestSegments
     from colltool.nccl.model import NcclEstimate
 
 Overrides = tuple[tuple[str, str], ...]
@@ -164,11 +165,12 @@ class PriceList(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Breakdown(Result):
-    """Where the time of one schedule goes, beside the flat baselines."""
+    """Where the time of one schedule goes, beside the flat baselines. ``segments``: the best cut of what it pipelines."""
 
     subject: ClassVar[str] = "price"
     price: Price
     baselines: tuple[AlgorithmEstimate, ...]
+    segments: tuple[BestSegments, ...] = ()
 
 
 class Crossing(NamedTuple):

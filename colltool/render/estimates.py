@@ -23,6 +23,7 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Price
+from colltool.estimate.segments import BestSegments
 from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import Document, context, fields, group_columns, group_field, listed, on_fabric, set_field
@@ -231,6 +232,20 @@ def named_anyway(prices: Sequence[Price]) -> list[Block]:
             if not row.selectable:
                 lines[f"{row.title}: {why_not_ranked(row)}"] = None
     return listed("ranked because they were named", lines)
+
+
+def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
+    """The best number of segments of each pipelined part."""
+    lines = []
+    for cut in cuts:
+        where = cut.tier if cut.level in ("", cut.tier) else f"{cut.tier} {cut.level}"
+        exact = f"P* = {cut.exact:.4g}" if cut.exact >= 1 else f"P* = {cut.exact:.2g}, so the payload stays whole"
+        lines.append(f"{where}: {exact}, best in {counted(cut.segments, 'segment')}: {format_time(cut.seconds)} with the filling")
+    return lines
+
+
+def segments_field(cuts: Sequence[BestSegments]) -> Document:
+    return {"segments": [cut._asdict() for cut in cuts]} if cuts else {}
 
 
 def price_fields(price: Price) -> Document:

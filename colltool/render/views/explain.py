@@ -116,6 +116,8 @@ def _numbers(row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explan
         side = f"below it, so {latency} takes more" if row.bytes < entry.balance else "above it, so transfer takes more"
         where = f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
         yield f"n* = {format_bytes(entry.balance)}: {where}"
+    for line in r.segment_lines(entry.segments):
+        yield f"segments on {line}"
     if entry.partners is not None:
         yield f"partners: a rank exchanges with {entry.partners} other{'s' * (entry.partners != 1)} at most"
     if row.n_beta is not None and not entry.in_switch:
@@ -153,6 +155,7 @@ def _fields(entry: AlgorithmExplanation) -> Document:
         "result": None if entry.row is None else r.row_fields(entry.row),
         "reason": entry.reason,
         **{name: value for name, value in fields(entry, "balance partners").items() if value is not None},
+        **r.segments_field(entry.segments),
         **({"estimates": estimates} if estimates else {}),
     }
 

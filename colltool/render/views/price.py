@@ -346,6 +346,7 @@ def _breakdown_blocks(result: Breakdown) -> list[Block]:
     out: list[Block] = [Headline(_answer(price, row)), _phases(result), Lines(_sums(row), ())]
     if streams(row):
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
+    out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", r.segment_lines(result.segments))
     out += _links_table([row])
     if result.baselines:
         out.append(r.row_table([r.Ranked(price, one) for one in result.baselines], "flat baselines")._replace(first=0))
@@ -367,7 +368,8 @@ def _sums(row: AlgorithmEstimate) -> str:
 
 
 def _breakdown_document(result: Breakdown) -> Document:
-    return r.price_fields(result.price) | {"baselines": [r.row_fields(row) for row in result.baselines]}
+    baselines = {"baselines": [r.row_fields(row) for row in result.baselines]}
+    return r.price_fields(result.price) | baselines | r.segments_field(result.segments)
 
 
 def _breakdown_summary(result: Breakdown) -> str:
