@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError, either
 from colltool.base.files import read_text
 from colltool.base.result import Result
+from colltool.estimate.assumptions import USUAL
 
 _IDENTITY = ("primitive", "fabric", "algorithm", "detail", "ranks", "bytes", "tier", "level", "label", "a", "b", "name", "where")
 _IGNORED = ("colltool", "of_expected")
@@ -43,13 +44,21 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         fabrics = [list(dict.fromkeys(_fabrics(document))) for document in (old, new)]
         identity = tuple(key for key in _IDENTITY if key != "fabric" or any(len(own) > 1 for own in fabrics))
         alone = all("results" in document for document in (old, new))
-        told = ((old, "old", fabrics[0]), (new, "new", fabrics[1]))
+        told = ((_with_model(old, new), "old", fabrics[0]), (_with_model(new, old), "new", fabrics[1]))
         before, after = (_flat(_said_once(document, alone), which, own, identity) for document, which, own in told)
     except RecursionError as error:
         raise ColltoolError("a document is nested too deeply", argument="old", fix=_WRITE_ONE) from error
     moved = (_change(where, value, after[where]) for where, value in before.items() if where in after)
     changed = tuple(one for one in moved if one is not None and (one.relative is None or abs(one.relative) > rtol))
     return Diff(rtol, changed, _only(after, before), _only(before, after))
+
+
+def _with_model(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A ladder with the usual readings written out, which it leaves out, where the other states its own."""
+    theirs = other.get("model")
+    if "model" in document or not isinstance(theirs, Mapping) or not str(document["schema"]).startswith("colltool.ladder/"):
+        return document
+    return {**document, "model": {name: getattr(USUAL, name, None) for name in theirs}}
 
 
 def _said_once(document: Mapping[str, Any], alone: bool) -> Mapping[str, Any]:
@@ -153,6 +162,11 @@ class Diff(Result):
     @property
     def moved(self) -> bool:
         return bool(self.changed or self.added or self.removed)
+
+    @property
+    def readings(self) -> tuple[ValueChange, ...]:
+        """The readings under which the two were not made alike."""
+        return tuple(change for change in self.changed if change.where.startswith("model."))
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?\d[\d.eE+-]*')

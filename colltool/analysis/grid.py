@@ -24,6 +24,7 @@ from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEsti
 from colltool.estimate.assumptions import DECLARED, KINDS, Readings, checked, takes_count, words
 from colltool.estimate.candidates import Candidates, by_title
 from colltool.estimate.groups import library_of, place
+from colltool.estimate.leading import best_class, may_lead
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import Accuracy
@@ -242,7 +243,7 @@ Listed = tuple[AlgorithmEstimate, Any]
 
 
 def leading_rows(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[AlgorithmEstimate]:
-    """The schedules that may be called the fastest, each under its fastest protocol."""
+    """The schedules that may be called the fastest, or those that were named, each under its fastest protocol."""
     return [row for row, _ in _leading(fabric, group, asked, sizes)]
 
 
@@ -254,11 +255,13 @@ def winner(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -
 def _leading(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[Listed]:
     priced = fabric.on_datasheet() if asked.readings.numbers == "datasheet" else fabric
     candidates = Candidates(place(priced, group), asked.primitive, asked.readings).shown(asked.only, [sizes])
-    best = min(one.rank_class for one, _ in candidates)
+    costs = []
     where: dict[str, Any] = {}
-    for one, at in candidates:
-        where[one.title] = where.get(one.title, False) | at
-    mine = by_title([one for one, _ in candidates if one.rank_class == best])
+    for cost, at in candidates:
+        costs.append(cost)
+        where[cost.title] = where.get(cost.title, False) | at
+    leading = may_lead(costs, asked.only) or best_class(costs)
+    mine = by_title(leading)
     return [(best_protocol([one.at(sizes) for one in same]), where[title]) for title, same in mine.items()]
 
 

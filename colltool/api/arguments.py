@@ -110,9 +110,9 @@ ARGUMENTS = {
     "seed": Argument("--seed", "K", "Of the draws.", "count", 0, 10**9),
     # executed schedules
     "segments": Argument("--segments", "P", "P of pipelined algorithms. [default: 16; 2 with --trace]", "count", 1, 65_536),
-    "trace": Argument("--trace", help="Print every step: who sends what to whom, what each rank then holds. 8 ranks at most.",
+    "trace": Argument("--trace", help="Print every step: who sends what to whom, what each rank then holds. 16 ranks at most.",
         kind="flag"),
-    "values": Argument("--values", help="With --trace: on small numbers; on 4 ranks they add up to 10 26 18 34.", kind="flag"),
+    "values": Argument("--values", "NUMBERS", "With --trace: on these, rank by rank: 1,2,3,4 or 1..16. [default: an example's]"),
     "simulator": Argument("--with", "SIM", "Run the same schedules in a simulator installed here: astra-sim, htsim, simgrid.",
         kind="word", words=("astra-sim", "htsim", "simgrid")),
     "check": Argument("--check", "FILE", "Compare with this JSON output of an earlier run; exit 1 where a price moved."),

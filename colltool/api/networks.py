@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import isfinite
@@ -233,15 +234,39 @@ def _fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 
 
 def _vectors_of(values: Any) -> Vectors:
+    """A vector for each rank, or all numbers in one row, which are cut into one for each rank: ``"1,2,3,4"``, ``"1..16"``."""
     if isinstance(values, str) and values == "example":
         return "example"
     try:
-        vectors = [[float(one) for one in vector] for vector in values]
-        if not isinstance(values, str | bytes | Mapping) and all(map(isfinite, chain(*vectors))):
+        rows: list[Any] = _numbers_of(values) if isinstance(values, str) else list(values)
+        if rows and not any(hasattr(row, "__len__") for row in rows):
+            rows = [rows]
+        vectors = [list(map(float, row)) for row in rows]
+        if not isinstance(values, bytes | Mapping) and all(map(isfinite, chain(*vectors))):
             return vectors
     except (TypeError, ValueError, OverflowError):
         pass
-    raise v.wrong(values, "values", "a vector of numbers for each rank", "give [[1, 2], [3, 4]] on two ranks, or example")
+    fix = f"write {given('values', '1,2,3,4')} for two numbers on each of two ranks, or a range such as 1..16"
+    raise v.wrong(values, "values", "numbers, as many for each rank", fix)
+
+
+_MOST_NUMBERS = 4096
+_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+
+
+def _numbers_of(text: str) -> list[Any]:
+    """Numbers in a row, ranges written out; ValueError where a part is neither."""
+    found: list[float] = []
+    for part in text.split(","):
+        if ends := _RANGE.fullmatch(part.strip()):
+            first, last = int(ends[1]), int(ends[2])
+            if abs(last - first) >= _MOST_NUMBERS:
+                raise ValueError(part)
+            step = 1 if last >= first else -1
+            found += range(first, last + step, step)
+        else:
+            found.append(float(part))
+    return found
 
 
 def verify(
@@ -257,7 +282,7 @@ def verify(
     size: str | float = "16MB",
     segments: int | None = None,
     trace: bool = False,
-    values: Vectors = (),
+    values: Vectors | Sequence[float] | str = (),
     simulator: str | None = None,
 ) -> Verification:
     """Execute every algorithm that runs on a group, message by message, and compare the counts with its formula.
@@ -269,8 +294,9 @@ def verify(
         algorithm_files: algorithms of your own, as :func:`price`; without ``algorithms`` only these.
         size: M in bytes, for the times.
         segments: P of pipelined algorithms; 16, or 2 of a trace, when None.
-        trace: each result carries its steps, who sends what to whom and what each rank then holds; 8 ranks at most.
-        values: of a trace, a vector of numbers for each rank, or ``example`` for small ones: the steps then carry them.
+        trace: each result carries its steps, who sends what to whom and what each rank then holds; 16 ranks at most.
+        values: of a trace, a vector of numbers for each rank, all of them in one row (``"1,2,3,4"``, ``"1..16"``), or ``example``
+            for small ones: the steps then carry them.
         simulator: ``astra-sim``, ``htsim`` or ``simgrid``: each schedule also runs there, and each result has the time that it
             finds. The program is that of ``COLLTOOL_ASTRA_SIM``, ``COLLTOOL_HTSIM`` or ``COLLTOOL_SIMGRID``, else on PATH.
 

@@ -237,6 +237,7 @@ def fabric_of(fabric: AnyFabric, library: str | None = None) -> Fabric:
 def under_library(fabric: Fabric, library: str | None) -> Fabric:
     """A fabric with the library that an argument names; the fabric's own where it names none."""
     if library is None:
+        _check_version(fabric)
         return fabric
     from colltool.algorithms.libraries import LibraryName
     from colltool.fabric.ground import under_library as with_library_of
@@ -254,6 +255,16 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     if at and name != "nccl":
         raise ColltoolError(f"{name} has no versions here", argument="library", fix=f"write {given('library', name)}")
     return with_library_of(fabric, name, version)
+
+
+def _check_version(fabric: Fabric) -> None:
+    """Refuse a version of NCCL that somebody asked for and that there is no data of; a file's own only costs it the pick."""
+    asked = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
+    facts = fabric.library_facts
+    if asked and fabric.library_name == "nccl" and facts is not None and facts.version:
+        from colltool.nccl.hardware import constants
+
+        constants(facts.version)
 
 
 class Parsed(NamedTuple):

@@ -229,6 +229,11 @@ class Pipeline(NamedTuple):
             return self.depth, self.load
         return self.counts(self.best_segments(size, alpha_s, bandwidth_Bps) if reading == "optimal" else reading)
 
+    def exact_segments(self, size: Number, alpha_s: float, bandwidth_Bps: float) -> Number:
+        """``P* = sqrt((F-1)·b·M/(α·BW))``, no whole number, at which t(P) is least."""
+        exact: Number = ((self.fill - 1) * self.load * size / (alpha_s * bandwidth_Bps)) ** 0.5
+        return exact
+
     def best_segments(self, size: Number, alpha_s: float, bandwidth_Bps: float) -> Number:
         """The whole number P >= 1 that minimises t(P), next to ``P* = sqrt((F-1)·b·M/(α·BW))``: t is convex in P."""
         ratio = self.load * size / (alpha_s * bandwidth_Bps)

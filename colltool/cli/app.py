@@ -104,7 +104,7 @@ def run(args: Sequence[str] | None = None) -> int:
             return EXIT_DONE
         from colltool.cli.root import app
 
-        done = app(words, prog_name="colltool", standalone_mode=False)
+        done = app(_with_example(words), prog_name="colltool", standalone_mode=False)
         return done if isinstance(done, int) else EXIT_DONE
     except SystemExit as left:
         if isinstance(left.code, int) and left.code > 128:  # a signal
@@ -129,6 +129,16 @@ def run(args: Sequence[str] | None = None) -> int:
 
             return _refused(unwritable(error))
         return _bug(error)
+
+
+def _with_example(words: list[str]) -> list[str]:
+    """The words with ``--values`` for the example's numbers written out: typer has no option whose value may be left out."""
+    found: list[str] = []
+    for at, word in enumerate(words):
+        following = words[at + 1] if at + 1 < len(words) else "-"
+        alone = word == "--values" and words[0] == "verify" and following.startswith("-") and not following[1:2].isdigit()
+        found.append("--values=example" if alone else word)
+    return found
 
 
 def _refused(error: ColltoolError) -> int:

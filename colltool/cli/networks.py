@@ -111,7 +111,7 @@ def verify(
     size: o.Size = "16MB",
     segments: Annotated[int | None, o.option("segments")] = None,
     trace: Annotated[bool, o.option("trace")] = False,
-    concrete: Annotated[bool, o.option("values")] = False,
+    numbers: Annotated[str | None, o.option("values")] = None,
     simulator: Annotated[str | None, o.option("simulator")] = None,
     set_: o.Set = None,
     *,
@@ -131,14 +131,14 @@ def verify(
       colltool verify a2a -f dgx-h100 -n 64 --format json
       colltool verify ar -f dgx-h100 -n 16 --stride 8
       colltool verify ar -f star512 -n 100 --algorithm double-binary-tree --segments 64
-      colltool verify ar -f star512 -n 4 --algorithm ring --trace --values
+      colltool verify ar -f star512 -n 4 --algorithm ring --trace --values 1..16
       colltool verify -f dgx-h100 --algorithm-file my.xml
     """
     count = ranks if fabric or shape or ranks is not None or algorithm_file else TRACED_RANKS if trace else DEFAULT_RANKS
     result = colltool.verify(
         [colltool.load_fabric(one, set_ or ()) for one in fabric or DEFAULT_FABRICS], primitive, ranks=count, stride=stride,
         alone=alone, shape=shape, algorithms=values.names(algorithm), algorithm_files=algorithm_file or (), size=size,
-        segments=segments, trace=trace, values="example" if concrete else (), simulator=simulator,
+        segments=segments, trace=trace, values=numbers or (), simulator=simulator,
     )  # fmt: skip
     out.emit(result)
     if not result.holds:

@@ -248,7 +248,7 @@ class _Setter:
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             raise self._error("expected KEY=VALUE", f"write {given(self.short.argument, [self.short.example])}")
         if isinstance(value, str) and read:
-            plain = read_value(spelt(value), self.where)
+            plain = read_value(spelt(value), self.where, key.rpartition(".")[2])
         else:
             source, problems = from_mapping({"value": value})
             if problems:

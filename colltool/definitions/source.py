@@ -1,6 +1,7 @@
 """YAML text, or a Python mapping, to plain data with the place of every key and value; the only module that reads yaml.
 
-Scalars resolve as in the YAML 1.2 core schema: ``yes``, ``on`` and ``12:30`` are text, ``1e9`` is a number. Tags, anchors,
+Scalars resolve as in the YAML 1.2 core schema: ``yes``, ``on`` and ``12:30`` are text, ``1e9`` is a number; a version is text
+as it is written. Tags, anchors,
 aliases, merge keys, second documents and repeated keys are refused. Reading parser events rather than nodes refuses a file that
 nests too deep before anything recurses, and shows anchors even if unused.
 """
@@ -28,6 +29,7 @@ MAX_NESTING = 32
 MAX_VALUES = 100_000  # more takes seconds; in a layout a pattern stands for a long list
 MAX_DIGITS = 100  # a longer number is no quantity, and costs quadratic time to read
 _LARGEST = 1e100  # a larger number is no quantity
+WORD_KEYS = frozenset({"version"})  # their values are words: version 2.30 is not the number 2.3
 
 # What is said of them, and the cure.
 _TOO_DEEP = f"nested deeper than {MAX_NESTING} levels", "close a bracket, or leave inner parts out"
@@ -166,9 +168,9 @@ def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
     return Source(name, data, builder.positions, builder.keys), sorted(builder.problems, key=lambda problem: problem.position)
 
 
-def read_value(text: str, where: str) -> Any:
-    """One value as a file would have it: ``4``, ``1us``, ``[8, 8, 4]``."""
-    builder = _Builder(where, place=False)
+def read_value(text: str, where: str, key: str = "") -> Any:
+    """One value as a file would have it after ``key``: ``4``, ``1us``, ``[8, 8, 4]``."""
+    builder = _Builder(where, place=False, key=key)
     value = builder.document(text)
     if builder.problems:
         raise builder.problems[0].error
@@ -176,9 +178,11 @@ def read_value(text: str, where: str) -> Any:
 
 
 class _Builder:
-    def __init__(self, name: str, *, place: bool = True) -> None:
+    def __init__(self, name: str, *, place: bool = True, key: str = "") -> None:
+        """``key``: what the whole document is the value of."""
         self.name = name
         self.place = place
+        self.key = key
         self.positions: dict[KeyPath, Position] = {}
         self.keys: dict[KeyPath, Position] = {}
         self.problems: list[Problem] = []
@@ -266,6 +270,9 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent, path: KeyPath) -> Any:
         value = event.value if event.style else _resolve(event.value)
+        key = path[-1] if path else self.key
+        if key in WORD_KEYS and isinstance(value, int | float) and not isinstance(value, bool):
+            return event.value  # as it is written
         if isinstance(value, float) and not math.isfinite(value):
             text = clipped(event.value)
             self._refuse(path, _start(event), f"{text} is not a finite number", "write a number, or quote it if it is text")

@@ -18,6 +18,7 @@ from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
+from colltool.estimate.leading import best_class, may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import mode, model
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
@@ -30,11 +31,14 @@ _GRID = [10 ** (k / 12) for k in range(18 * 12 + 1)]
 
 def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None, readings: Readings | None = None,
               names: Sequence[str] = ()) -> Crossover:  # fmt: skip
-    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no pairs if fewer than two run."""
+    """Compare the first algorithm with each of the others; without ``names`` the usual ones, no pairs if fewer than two run.
+
+    The winner at each size is one of ``names``, or of all that the user can run.
+    """
     reading = readings or Readings()
     listed = candidates_for(fabric, group, primitive, reading)
     compared = _compared(listed, names)
-    running, everything = listed.library, _everything(listed, ())
+    running, everything = listed.library, _everything(listed, names)
     single = [candidates[0] for candidates in compared if len(candidates) == 1]  # each protocol has a balance of its own
     foreign = any(one.not_selected_reason for candidates in compared for one in candidates)
     return Crossover(
@@ -44,12 +48,13 @@ def crossover(fabric: Fabric, primitive: Primitive = AR, group: AnyGroup = None,
         mode=mode(reading),
         model=model(reading, primitive),
         pairs=tuple(_pair(one, other, reading) for one in compared[:1] for other in compared[1:]),
-        winners=tuple(_won(listed, everything, ())),
+        winners=tuple(_won(listed, everything, names)),
         balance={one.title: size for one in single if (size := one.balance) is not None},
         overrides=fabric.overrides,
         library=running.name if running else "",
         library_leads=running is None or any(one.rank_class == 0 for one in everything),
         uneven=foreign and len({any(one.measured for one in candidates) for candidates in compared}) > 1,
+        asked=tuple(names),
     )
 
 
@@ -134,7 +139,7 @@ def _bisected(low: float, high: float, fastest: Callable[[float], object], below
 
 
 def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
-    """The winner at each size among what the user can run (or, if nothing, the best other class); with ``names`` among these."""
+    """The winner at each size among what the user can run (or, if nothing, the best other class), or among ``names``."""
     return _won(listed, _everything(listed, names), names)
 
 
@@ -145,15 +150,20 @@ def _everything(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
 
 def _won(listed: Candidates, everything: Sequence[CostModel], names: Sequence[str]) -> list[Winner]:
     """Compositions are searched at the interval edges, where a choice not yet known would show if it won anywhere."""
-    best = min(one.rank_class for one in everything)
-    known = {_key(one): one for one in everything if one.rank_class == best}
+    leading = may_lead(everything, names) or best_class(everything)
+    known = {_key(cost): cost for cost in leading}
+    best = {cost.choice.base: cost.rank_class for cost in leading}
+    usual = min(best.values())
     if listed.readings.pipelining == "optimal":
         return _winners(_sampled(known), known)
     benches = listed.benches(names)
     while True:
         found = _winners(_envelope(known), known)
         more = (bench.fastest(winner.from_bytes) for bench in benches for winner in found)
-        new = {_key(one): one for one in more if _key(one) not in known and one.rank_class == best}
+        new = {}
+        for cost in more:
+            if _key(cost) not in known and cost.rank_class == best.get(cost.choice.base, usual):
+                new[_key(cost)] = cost
         if not new:
             return found
         known |= new

@@ -20,6 +20,7 @@ from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import mode, price
 from colltool.estimate.results import Overrides
+from colltool.estimate.segments import BestSegments, best_segments
 from colltool.fabric.capabilities import cable_s
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -81,7 +82,7 @@ def _priced(row: AnyRow, name: str, fabric: Fabric, size: float, group: AnyGroup
     except ColltoolError as error:
         return _words(row, reason=said(error.what))
     run = next(one for one in listed if (one.title, one.protocol) == (found.title, found.protocol))
-    words = _words(row, found)._replace(balance=run.balance, shipped_by=found.shipped_by)
+    words = _words(row, found)._replace(balance=run.balance, shipped_by=found.shipped_by, segments=best_segments(run, size))
     if isinstance(row, Composition):  # whose phases differ
         return words
     seen = row.on(flat_group(place(fabric, group), readings)[0], run.choice)
@@ -148,7 +149,8 @@ class CableDelay(NamedTuple):
 class AlgorithmExplanation(NamedTuple):
     """One algorithm for one primitive, priced if a fabric was given.
 
-    ``balance`` is n*, bytes; ``partners``: the most others that a rank exchanges with, None for a composition.
+    ``balance`` is n*, bytes; ``partners``: the most others that a rank exchanges with, None for a composition. ``segments``: the
+    best cut of what it pipelines.
     """
 
     algorithm: str
@@ -169,6 +171,7 @@ class AlgorithmExplanation(NamedTuple):
     estimates: tuple[NcclEstimateParts, ...] = ()
     balance: float | None = None
     partners: int | None = None
+    segments: tuple[BestSegments, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
-from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers, first_domains
+from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers, first_domains, opened
 from colltool.estimate.wired import TierSeat, pairs_at_once
 from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
@@ -136,6 +136,7 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
     fabric = where.fabric.with_posting()
     stops = fill_tiers(fabric, who)
     spans, slices, inside, members = [], [], 1, 1
+    open_axes: list[bool] = []
     for tier, stop in zip(fabric.tiers, stops, strict=True):
         kind = capabilities_of(tier)
         rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
@@ -149,6 +150,7 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
             spans.append(Span(stop.tier, stop.members, members, Occupancy(stop.stride, beside, who.alone), at_once, inside))
         axes = capabilities_of(stop.tier).part(stop.members, stop.stride)
         slices += [(stop.tier.name, tuple(axis.size for axis in axes))] if axes else []
+        open_axes += opened(kind.axes, axes or ())
         inside *= tier.endpoints
         members *= stop.members
     per_domain = tuple(stop.members for stop in stops)
@@ -158,7 +160,14 @@ def _kept(where: SameFabric, who: GroupSpec) -> PlacedGroup:
     else:
         domains = ()  # as many in each: an even group
     placement = GroupPlacement(
-        members, who.stride, per_domain, who.alone, slices=tuple(slices), in_order=who.in_order, domains=domains
+        members,
+        who.stride,
+        per_domain,
+        who.alone,
+        slices=tuple(slices),
+        in_order=who.in_order,
+        domains=domains,
+        open_axes=tuple(open_axes),
     )
     return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)
 

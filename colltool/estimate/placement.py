@@ -12,6 +12,7 @@ from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
+from colltool.algorithms.group import Axis
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import Shape, ordinal, parse_count, shape_text
 from colltool.fabric.model import Fabric, Tier
@@ -53,6 +54,7 @@ class GroupPlacement(NamedTuple):
         per_domain: members per domain of each tier, innermost first; 1 if a tier is not used. Inner domains count as one member.
         slices: name of each lattice, and members along each of its axes.
         domains: members in each domain of the innermost tier where these differ; ``per_domain`` then has the most.
+        open_axes: for each lattice axis whether the group has an open line of what the fabric closes to a ring.
     """
 
     ranks: int
@@ -62,6 +64,7 @@ class GroupPlacement(NamedTuple):
     slices: tuple[tuple[str, Shape], ...] = ()
     in_order: bool = False
     domains: tuple[int, ...] = ()
+    open_axes: tuple[bool, ...] = ()
 
     @property
     def shape(self) -> Shape:
@@ -76,12 +79,26 @@ class GroupPlacement(NamedTuple):
         if self.domains:
             return f"{words} ({domains_text(self.domains)})"
         boxes = [f"{tier} " * several + shape_text(shape) for tier, shape in self.slices if max(shape) > 1]
+        boxes += [self._lines] if self._lines else []
         return f"{words} ({', '.join(boxes)})" if boxes and self.stride == 1 else words
+
+    @property
+    def _lines(self) -> str:
+        """Which axes of the group do not close although the fabric's do: ``open lines``, ``open along 4``."""
+        lines = [size for size, is_open in zip(self.shape, self.open_axes, strict=True) if is_open]
+        if len(lines) == sum(size > 1 for size in self.shape):
+            return "open lines" if len(lines) > 1 else "an open line" if lines else ""
+        return f"open along {' and '.join(map(str, lines))}" if lines else ""
 
     @property
     def spec(self) -> GroupSpec:
         whole = self.in_order or self.stride > 1
         return GroupSpec(self.ranks, self.stride, self.alone, None if whole else self.shape or None, self.in_order)
+
+
+def opened(whole: Sequence[Axis], part: Sequence[Axis]) -> list[bool]:
+    """Whether each axis of a group is a line where the whole has a ring; two ranks have one link either way."""
+    return [own.size > 2 and not own.closed and axis.closed for axis, own in zip(whole, part, strict=True)] if part else []
 
 
 def spoken(ranks: int, stride: int, alone: bool = False) -> str:

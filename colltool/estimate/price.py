@@ -16,11 +16,13 @@ from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Phases, Readings
-from colltool.estimate.candidates import Candidates, by_title, candidates_for
+from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
+from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import best_protocol, lower_bound_notes, range_notes
-from colltool.estimate.results import AssumptionsUsed, Breakdown, Ladder, LibraryChoice, Price, PriceList, Rung
+from colltool.estimate.results import AssumptionsUsed, Breakdown, Infeasible, Ladder, LibraryChoice, Price, PriceList, Rung
+from colltool.estimate.segments import BestSegments, best_segments
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.fabric.ladder import LadderDefinition
+    from colltool.fabric.ladder import LadderDefinition, RungDefinition
 
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)
 
@@ -59,7 +61,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         bytes=size,
         mode=mode(reading),
         model=model(reading, primitive),
-        results=tuple(rows_at(listed, chosen, size)),
+        results=tuple(rows_at(listed, chosen, size, only)),
         infeasible=() if only else listed.infeasible({one.choice.base for one in chosen}),
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
@@ -67,8 +69,13 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     )
 
 
-def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -> list[AlgorithmEstimate]:
-    """Each schedule under its fastest protocol, with notes; ordered by rank class, then time (arrays as in ``candidates``)."""
+def rows_at(
+    listed: Candidates, candidates: Sequence[CostModel], size: Number, named: Sequence[str] = ()
+) -> list[AlgorithmEstimate]:
+    """Each schedule under its fastest protocol, with notes.
+
+    Those that may lead come first, then the rest by rank class; each by time (arrays as in ``candidates``).
+    """
     if len(candidates) == 1:
         rows = [candidates[0].at(size)]
     else:
@@ -77,7 +84,10 @@ def rows_at(listed: Candidates, candidates: Sequence[CostModel], size: Number) -
     if len(rows) > 1:
         if isinstance(size, float):
             rows = [rows[index] for index in ranked([float(row.total_s) for row in rows])]
-        rows = sorted(rows, key=lambda row: row.rank_class)
+        leading = may_lead(rows, named)
+        leaders = set(map(id, leading))
+        behind = filter(lambda row: id(row) not in leaders, rows)
+        rows = [*leading, *sorted(behind, key=lambda row: row.rank_class)]
     return lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
 
 
@@ -124,13 +134,28 @@ def breakdown(fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup
         chosen = rows_at(listed, listed.named([name], [size]), size)[0]
     flat = ((row, row_of(primitive, row.algorithm)) for row in everything.results if row.title != chosen.title)
     baselines = [row for row, algorithm in flat if algorithm is not None and algorithm.baseline]
-    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines))
+    return Breakdown(replace(everything, results=(chosen,)), tuple(baselines), _cut(fabric, group, primitive, reading, chosen))
+
+
+def _cut(
+    fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings, row: AlgorithmEstimate
+) -> tuple[BestSegments, ...]:
+    """The best cut of what a row pipelines."""
+    size = float(row.bytes)
+    for schedule in candidates_for(fabric, group, primitive, readings).named([row.spec], [size]):
+        if (schedule.title, schedule.protocol) == (row.title, row.protocol):
+            return best_segments(schedule, size)
+    return ()
 
 
 def climb(definition: LadderDefinition, readings: Readings | None = None) -> Ladder:
-    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size."""
+    """Price every rung, ideal and realistic; the gap is to the fastest rung of the same primitive and size.
+
+    What only the readings rule out, such as several links at once on one port, is left out with the reason.
+    """
     base = readings or Readings()
     rungs: list[Rung] = []
+    skipped: list[Infeasible] = []
     problems = []
     for rung in definition.rungs:
         only = [rung.algorithm] if rung.algorithm else []
@@ -141,6 +166,9 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
             ideal = price(rung.fabric, rung.primitive, size, rung.ranks, base._replace(ideal=True), only)
             rungs.append(Rung(rung.primitive, rung.fabric.name, ideal.best.title, real.ranks, ideal.best, real.best))
         except ColltoolError as error:
+            if isinstance(error, CannotRun) and _runs_usually(rung):
+                skipped.append(Infeasible(f"{rung.primitive.spoken} by {rung.algorithm} on {rung.fabric.name}", error.reason))
+                continue
             argument = "" if rung.where else error.argument
             problems.append(ColltoolError(error.what, where=rung.where or error.where, argument=argument, fix=error.fix))
     if problems:
@@ -152,7 +180,16 @@ def climb(definition: LadderDefinition, readings: Readings | None = None) -> Lad
         real_s = min(float(other.realistic.total_s) for other in same)
         gaps = float(one.ideal.total_s / ideal_s), float(one.realistic.total_s / real_s)
         rows.append(one._replace(gap_ideal=gaps[0], gap_realistic=gaps[1]))
-    return Ladder(definition.name, definition.description, definition.size, tuple(rows), base)
+    return Ladder(definition.name, definition.description, definition.size, tuple(rows), base, tuple(skipped))
+
+
+def _runs_usually(rung: RungDefinition) -> bool:
+    """Whether only the readings keep a rung from being priced."""
+    listed = candidates_for(rung.fabric, rung.ranks, rung.primitive, Readings())
+    try:
+        return bool(rung.algorithm and listed.named([rung.algorithm]))
+    except CannotRun:
+        return False
 
 
 def with_turn(prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: Readings) -> tuple[Price, ...]:

@@ -10,9 +10,11 @@ from colltool.base.primitives import Number, Primitive
 from colltool.base.result import Result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import GroupPlacement
 
 if TYPE_CHECKING:
+    from colltool.estimate.segments import BestSegments
     from colltool.nccl.model import NcclEstimate
 
 Overrides = tuple[tuple[str, str], ...]
@@ -80,7 +82,8 @@ class Price(Result):
     """Every algorithm for one primitive, group and size.
 
     ``results``: what the user can run, the library's own pick first where it is known, then fastest first (for arrays in registry
-    order); then other libraries' schedules, references, idealised and hypothetical ones, never called the fastest. ``library``:
+    order); then other libraries' schedules, references, idealised and hypothetical ones, never called the fastest. Where
+    algorithms were named, those fastest first, whatever their status. ``library``:
     None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another one (for arrays a tuple); empty
     if algorithms were named. ``accuracy``: of the first row; None for an ideal price and arrays. ``failed``: plugins of the group
     ``colltool.algorithms`` that offered nothing usable, and why. ``asked``: the algorithms that were named. ``inert``: values
@@ -110,13 +113,22 @@ class Price(Result):
 
     @property
     def leading(self) -> tuple[AlgorithmEstimate, ...]:
-        """The rows that may be called the fastest."""
-        return tuple(row for row in self.results if row.selectable)
+        """The rows that may be called the fastest: what the user can run, or what was named."""
+        return tuple(may_lead(self.results, self.asked))
 
     @property
     def others(self) -> tuple[AlgorithmEstimate, ...]:
-        """Rows of other libraries, references, idealised and hypothetical ones."""
-        return tuple(row for row in self.results if not row.selectable)
+        """The rows that may not: of other libraries, references, idealised and hypothetical ones."""
+        return tuple(row for row in self.results if not self.leads(row))
+
+    def leads(self, row: AlgorithmEstimate) -> bool:
+        """Whether a row may be called the fastest."""
+        return any(row is leader for leader in self.leading)
+
+    @property
+    def runnable(self) -> tuple[AlgorithmEstimate, ...]:
+        """The rows that the user can run."""
+        return tuple(row for row in self.results if row.selectable)
 
     @property
     def shows_pick(self) -> bool:
@@ -125,7 +137,7 @@ class Price(Result):
 
     @property
     def fastest(self) -> AlgorithmEstimate:
-        """The fastest row that the user can run, whatever the library picks, else :attr:`best`."""
+        """The fastest row that may lead, whatever the library picks, else :attr:`best`."""
         return min(self.leading, key=lambda row: float(row.total_s), default=self.best)
 
     @property
@@ -134,7 +146,7 @@ class Price(Result):
         if self.library is None or self.library.runs is None:
             return None
         picked = float(self.library.runs.total_s)
-        return picked / min([picked, *(float(row.total_s) for row in self.leading if row.status != "own")])
+        return picked / min([picked, *(float(row.total_s) for row in self.runnable if row.status != "own")])
 
     def top(self, count: int) -> Price:
         """Keep only the fastest ``count`` of the leading rows, or of the others if none may lead."""
@@ -142,7 +154,7 @@ class Price(Result):
 
     @property
     def best(self) -> AlgorithmEstimate:
-        """What the library picks, where known, else the fastest row that the user can run, else the first of the others."""
+        """What the library picks, where known, else the fastest row that may lead, else the first of the others."""
         if hasattr(self.bytes, "__len__"):
             raise ColltoolError("an array of sizes has no single best", fix="compare total_s of the rows element by element")
         return self.results[0]
@@ -162,11 +174,12 @@ class PriceList(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Breakdown(Result):
-    """Where the time of one schedule goes, beside the flat baselines."""
+    """Where the time of one schedule goes, beside the flat baselines. ``segments``: the best cut of what it pipelines."""
 
     subject: ClassVar[str] = "price"
     price: Price
     baselines: tuple[AlgorithmEstimate, ...]
+    segments: tuple[BestSegments, ...] = ()
 
 
 class Crossing(NamedTuple):
@@ -206,7 +219,7 @@ class Winner(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Crossover(Result):
-    """The crossovers of one primitive on one group, and the winner at each size among what the library runs.
+    """The crossovers of one primitive on one group, and who wins at each size of what was ``asked`` or the library runs.
 
     ``library_leads``: it runs any of them. ``uneven``: only some schedules of the pairs include the library's measured times.
     ``picks``: the library's own choices, if its cost model is known.
@@ -226,6 +239,7 @@ class Crossover(Result):
     library_leads: bool = True
     uneven: bool = False
     picks: tuple[Winner, ...] = ()
+    asked: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -247,9 +261,12 @@ class Rung(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ladder(Result):
+    """Prices to follow; ``skipped``: rungs that the readings rule out, and why."""
+
     subject: ClassVar[str] = "ladder"
     name: str
     description: str
     bytes: float
     rows: tuple[Rung, ...]
     readings: Readings = USUAL
+    skipped: tuple[Infeasible, ...] = ()

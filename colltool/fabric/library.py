@@ -30,8 +30,12 @@ _PROTOCOLS = Accepted("a list of names of protocols, such as [Simple]")
 _NAMES = Field(min_length=1, max_length=ft.MAX_LISTED)
 
 ChannelCount = Annotated[int, Field(ge=1, le=64, strict=True), Accepted("a whole number from 1 to 64")]
+VERSION = r"^\d{1,4}\.\d{1,4}(\.\d{1,4})?([-+a-z][-+.a-z0-9]{0,20})?$"  # 2.30, 2.31.2, 2.31.0a7, 2.30.7-1
 Version = Annotated[
-    str, Field(pattern=r"^\d{1,4}\.\d{1,4}$"), Accepted('a version of the library in quotes, such as "2.30"', "text")
+    str,
+    Field(pattern=VERSION),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": VERSION}, {"type": "number"}]}),
+    Accepted("a version of the library, such as 2.30 or 2.31.2", "text"),
 ]
 
 

@@ -13,6 +13,7 @@ from math import ceil, prod
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
+from colltool.base.formatting import counted
 from colltool.base.primitives import Primitive
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.library import PARTS, PartPrice, Prices
@@ -147,7 +148,11 @@ def _sizing(kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes
     # a leaf is bought with its uplinks, also where a group of this size needs no spine; without a second level it has none
     hops = [max(one.uplinks, 1.0) for one in levels[1 : max(2, len(reached))]]
     inside = reached[1].group // reached[0].group if len(reached) == len(LEVELS) else None
+    room = (max_down(hops[0], block.radix) if hops else block.radix) // block.nics_per_rail
     down = levels[0].group * block.nics_per_rail if levels else None
+    local = (
+        down is not None and room == 1 < levels[0].group
+    )  # its NICs fill a leaf: one for each endpoint, whatever the level says
     try:
         plan = clos_plan(
             tier.endpoints,
@@ -157,15 +162,15 @@ def _sizing(kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes
             levels=len(hops) + 1 if levels else None,
             hops=hops,
             names=[one.name for one in levels] if len(levels) > len(hops) else LEVELS,
-            wanted=Grouping(leaf_down=down, leaves_in_pod=inside),
+            wanted=Grouping(leaf_down=block.nics_per_rail) if local else Grouping(leaf_down=down, leaves_in_pod=inside),
         )
     except ColltoolError as error:
         return None, (f"sizing: {error.what}; {error.fix}" if error.fix else f"sizing: {error.what}",)
     plan = replace(plan, split=split)
-    room = (max_down(hops[0], block.radix) if hops else block.radix) // block.nics_per_rail
     if levels and levels[0].group != room:
         has = f"the level '{levels[0].name}' has {levels[0].group}"
-        return plan, (f"a leaf of {block.radix} ports has room for {room} endpoints, {has}",)
+        instead = f": counted with a leaf for each; levels.{levels[0].name}.group=1 prices it so too" if local else ""
+        return plan, (f"a leaf of {block.radix} ports has room for {counted(room, 'endpoint')}, {has}{instead}",)
     return plan, ()
 
 

@@ -61,9 +61,10 @@ class ChannelSearch:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Constants:
-    """The numbers of one version, in microseconds and GB/s; the file explains each."""
+    """The numbers of one version, in microseconds and GB/s; the file explains each. ``release``: which of it was read."""
 
     version: str
+    release: str
     rules: str
     source: str
     algorithms: Mapping[Primitive, tuple[str, ...]]
@@ -114,14 +115,32 @@ def versions() -> list[str]:
 
 
 def constants(version: str = "") -> Constants:
-    """The numbers of a version of NCCL (default :data:`UNVERSIONED`); a ColltoolError if there is no data for it."""
-    known, wanted = versions(), version or UNVERSIONED
-    if wanted not in known:
+    """The numbers of a version of NCCL (default :data:`UNVERSIONED`); a ColltoolError if there is no data for it.
+
+    Patch releases share the data of their version: 2.30.7 has 2.30's.
+    """
+    wanted = version or UNVERSIONED
+    found = known_version(wanted)
+    if not found:
         what = f"there is no data of NCCL {wanted}'s cost model"
-        own = nearest_version(wanted)
-        fix = f"the nearest is {own}; there is for: {', '.join(known)}"
+        fix = f"the nearest is {told_version(nearest_version(wanted))}; there is for: {', '.join(versions())}"
         raise ColltoolError(what, where="library.version", fix=fix)
-    return _read(wanted)
+    return _read(found)
+
+
+def known_version(wanted: str) -> str:
+    """The version whose data stand for a release; empty if there are none."""
+    known = versions()
+    if wanted in known:
+        return wanted
+    minor = re.match(r"\d+\.\d+(?!\d)", wanted)
+    return minor[0] if minor and minor[0] in known else ""
+
+
+def told_version(version: str) -> str:
+    """A version with data, such as ``2.31 (its pre-release 2.31.0a7)`` where no release of it was read."""
+    release = _read(version).release
+    return f"{version} (its pre-release {release})" if re.search(r"\d(a|b|rc)\d", release) else version
 
 
 def nearest_version(wanted: str) -> str:
@@ -154,7 +173,12 @@ def take_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
         raise ColltoolError(f"no NCCL {clipped(like)} ships", where=at(("like",)), fix=f"one of {', '.join(_shipped())}")
     own = {key: value for key, value in data.items() if key not in ("schema", "name", "like", "version", "source", "rules")}
     _check_alike(_data(like), own, (), at)
-    _OWN[version] = own | {"version": version, "source": str(data.get("source", "a file of the user's")), "like": like}
+    _OWN[version] = own | {
+        "version": version,
+        "release": version,
+        "source": str(data.get("source", "a file of the user's")),
+        "like": like,
+    }
     for clear in (_read.cache_clear, *FORGET):
         clear()
     return version
@@ -215,7 +239,7 @@ def _over(base: Any, value: Any) -> Any:
 
 def tuned(version: str = "") -> tuple[Primitive, ...]:
     """The collectives that a version chooses an algorithm for; :data:`UNVERSIONED`'s if it has no data."""
-    return tuple(constants(version if version in versions() else "").algorithms)
+    return tuple(constants(known_version(version)).algorithms)
 
 
 @cache

@@ -242,6 +242,8 @@ def set_field(overrides: Overrides) -> Document:
 
 def group_field(group: GroupPlacement) -> Document:
     more = {name: list(own) for name, own in (("shape", group.shape), ("domains", group.domains)) if own}
+    if any(group.open_axes):
+        more["open_axes"] = list(group.open_axes)
     return {"ranks": group.ranks, "stride": group.stride, "per_domain": list(group.per_domain), "alone": group.alone} | more
 
 

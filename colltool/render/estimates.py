@@ -23,6 +23,7 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Price
+from colltool.estimate.segments import BestSegments
 from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import Document, context, fields, group_columns, group_field, listed, on_fabric, set_field
@@ -90,6 +91,20 @@ def row_table(
     return table.with_shown("bytes") if sizes else table
 
 
+def seconds(row: AlgorithmEstimate) -> float:
+    """The time of a row at its one size."""
+    return float(row.total_s)
+
+
+def every_row(prices: Sequence[Price]) -> Table:
+    """All rows of all sizes: those that may lead fastest first, then the others by their class."""
+    ranked = []
+    for price in prices:
+        rows = [*sorted(price.leading, key=seconds), *sorted(price.others, key=lambda row: (row.rank_class, seconds(row)))]
+        ranked += [Ranked(price, row) for row in rows]
+    return row_table(ranked, sizes=len(prices) > 1)
+
+
 def _library_name(price: Price, row: AlgorithmEstimate) -> str:
     """The library's own name of an algorithm; may be empty."""
     if price.library is None or not ships(price.library.name, row.shipped_by):
@@ -139,7 +154,7 @@ def at_each_size(price: Price) -> Iterator[Price]:
 def heading(price: Price, sizes: str | None = None) -> str:
     """What was asked; ``sizes`` is its one size unless given."""
     several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
-    library = f"{running(price.library.name, leads=bool(price.leading))}, " if price.library else ""
+    library = f"{running(price.library.name, leads=bool(price.runnable))}, " if price.library else ""
     where = on_fabric(price.fabric, price.overrides)
     return f"{price.primitive.spoken} on {where}, {price.group.spoken}, {several}{library}{price.mode}"
 
@@ -205,6 +220,32 @@ def why_not_ranked(row: AlgorithmEstimate) -> str:
     """Why a row may not be called the fastest; empty where it may."""
     reason = row.not_selected_reason
     return WHY_NOT_RANKED.get(row.status, not_run_text(reason) if reason else "")
+
+
+def named_anyway(prices: Sequence[Price]) -> list[Block]:
+    """Why some of the rows would not be ranked unless the user had named them."""
+    lines: dict[str, None] = {}
+    for price in prices:
+        if not price.asked:
+            continue
+        for row in price.leading:
+            if not row.selectable:
+                lines[f"{row.title}: {why_not_ranked(row)}"] = None
+    return listed("ranked because they were named", lines)
+
+
+def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
+    """The best number of segments of each pipelined part."""
+    lines = []
+    for cut in cuts:
+        where = cut.tier if cut.level in ("", cut.tier) else f"{cut.tier} {cut.level}"
+        exact = f"P* = {cut.exact:.4g}" if cut.exact >= 1 else f"P* = {cut.exact:.2g}, so the payload stays whole"
+        lines.append(f"{where}: {exact}, best in {counted(cut.segments, 'segment')}: {format_time(cut.seconds)} with the filling")
+    return lines
+
+
+def segments_field(cuts: Sequence[BestSegments]) -> Document:
+    return {"segments": [cut._asdict() for cut in cuts]} if cuts else {}
 
 
 def price_fields(price: Price) -> Document:

@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 SPLIT_LEFT = 0.25  # of a reduce-scatter behind a GEMM in pieces: Transformer Engine's userbuffers with 4 of them
 REGIONS = 2  # of a layer: attention and FFN, each with a gather and a scatter
 MOST_BUCKETS = 4096
+ROUNDING = 1e-12  # of a time: what a sum of thousands of terms may be off
 # lowest and highest share of extra steps to the same accuracy
 EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 
 
 class PricedCall(NamedTuple):
-    """``exposed_s`` and ``hidden_s`` are over the whole step."""
+    """``exposed_s`` and ``hidden_s`` are over the whole step. ``overhead_s``: LogP's 2 o of a call, in ``exposed_s`` alone."""
 
     call: Call
     cost: CollectiveCost
     each_s: float
     exposed_s: float = 0.0
+    overhead_s: float = 0.0
 
     @property
     def total_s(self) -> float:
@@ -37,7 +39,10 @@ class PricedCall(NamedTuple):
 
     @property
     def hidden_s(self) -> float:
-        return max(0.0, self.total_s - self.exposed_s)
+        """What compute covers of the calls' own time, min(L, T) for one message; 0 where only rounding is left."""
+        shown_s = max(0.0, self.exposed_s - self.overhead_s * self.call.calls)
+        left_s = self.total_s - shown_s
+        return left_s if left_s > ROUNDING * self.total_s else 0.0
 
     @property
     def back(self) -> bool:
@@ -289,11 +294,12 @@ def is_compressed(given: Compression, call: Call) -> bool:
 
 def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
     """As it is sent: compressed where the job asks for that."""
+    over = 2 * config.overlap.overhead_s
     if config.compression is None or not is_compressed(config.compression, call):
-        return PricedCall(call, cost, cost.each_s)
+        return PricedCall(call, cost, cost.each_s, overhead_s=over)
     fewer = times_fewer(config)
     small_s, _ = compressed(cost.each_s, fewer, config.compression.overhead_s, fixed_s=cost.latency_s)
-    return PricedCall(call, cost.scaled(1 / fewer), small_s)
+    return PricedCall(call, cost.scaled(1 / fewer), small_s, overhead_s=over)
 
 
 def compressed(collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from colltool.training.constraint_violations import Violation
 from colltool.training.host import with_offload
 from colltool.training.job import Job, PlainCall
 from colltool.training.operations import Phase, StageTimes, stage_times
-from colltool.training.overlap import OverlapModel, PassBuckets, PricedCall, borders, of_a_pass, priced, under_all
+from colltool.training.overlap import ROUNDING, OverlapModel, PassBuckets, PricedCall, borders, of_a_pass, priced, under_all
 from colltool.training.parallel_config import ParallelConfig, PipelineStage, Shard, even_chunks, pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
@@ -91,7 +91,8 @@ class TrainingStep(NamedTuple):
             StepPart("fixed", 0.0, self.fixed_s),
             StepPart("jitter", 0.0, self.jitter * self.step_s),
         )
-        return tuple(part for part in parts if part.name == "compute" or abs(part.exposed_s) > 1e-15 or part.hidden_s)
+        noise = ROUNDING * self.step_s
+        return tuple(part for part in parts if part.name == "compute" or abs(part.exposed_s) > noise or part.hidden_s)
 
 
 def step_time(config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()) -> TrainingStep:

@@ -29,7 +29,7 @@ from colltool.verification.own_cost import check_ranks, own_cost
 SEGMENTS, TRACED_SEGMENTS = 16, 2
 _QUICK = 512  # ranks whose proofs take seconds
 MOST_MESSAGES = 40_000_000  # beyond it a schedule takes minutes and gigabytes; its formula says nothing new there
-MOST_TRACED = 8  # ranks whose steps fit on a page
+MOST_TRACED = 16  # ranks whose steps can be followed
 
 
 class Verified(NamedTuple):
@@ -98,10 +98,7 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
     if trace and placed.ranks > MOST_TRACED:
         what = f"the steps of {placed.ranks} ranks are too many to read"
         raise ColltoolError(what, argument="trace", fix=f"take {given('ranks', MOST_TRACED)} or fewer")
-    if vectors != "example" and vectors and (len(vectors) != placed.ranks or len({len(one) for one in vectors}) > 1):
-        lengths = " and ".join(map(str, sorted({len(one) for one in vectors})))
-        what = f"{len(vectors)} vectors of {lengths} values for {placed.ranks} ranks"
-        raise ColltoolError(what, argument="values", fix="one vector for each rank, all of the same length")
+    vectors = _for_each_rank(vectors, placed.ranks)
     known = {row.name for primitive in primitives for row in algorithms(primitive)}
     known |= {row.name for row in on_request() if row.primitive in primitives}
     known |= {row.name for primitive in primitives for row in compositions(primitive)}
@@ -118,6 +115,23 @@ def verify(fabric: Fabric, primitives: Sequence[Primitive], size: float, group: 
         reasons = "; ".join(dict.fromkeys(f"{one.algorithm}: {one.reason}" for one in skipped)) or "price lists what can run"
         raise ColltoolError(f"nothing to execute on {placed.placement.spoken} of {fabric.name}", fix=reasons)
     return Verification(done, tuple(one._replace(reason=said(one.reason)) for one in skipped), fabric.overrides)
+
+
+def _for_each_rank(vectors: Vectors, ranks: int) -> Vectors:
+    """A vector for each rank; one alone has the numbers of all, rank by rank."""
+    if vectors == "example" or not vectors:
+        return vectors
+    if len(vectors) == 1:
+        numbers, (length, over) = vectors[0], divmod(len(vectors[0]), ranks)
+        if over or not length:
+            fix = f"as many for each rank: {ranks}, {2 * ranks}, {ranks * ranks}"
+            raise ColltoolError(f"{len(numbers)} numbers for {ranks} ranks", argument="values", fix=fix)
+        return [numbers[start : start + length] for start in range(0, len(numbers), length)]
+    if len(vectors) != ranks or len({len(vector) for vector in vectors}) > 1:
+        lengths = " and ".join(map(str, sorted({len(vector) for vector in vectors})))
+        what = f"{len(vectors)} vectors of {lengths} values for {ranks} ranks"
+        raise ColltoolError(what, argument="values", fix="one vector for each rank, all of the same length")
+    return vectors
 
 
 def _each(run: _GroupRun, primitive: Primitive, names: Sequence[str]) -> Iterator[Verified | Infeasible]:

@@ -13,7 +13,8 @@ from small import fabric, star
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.estimate.results import Price
-from colltool.render.dispatch import document, to_json
+from colltool.render.dispatch import blocks, document, to_json
+from colltool.render.text import Screen, to_text
 
 Document = dict[str, Any]
 
@@ -258,3 +259,18 @@ def test_what_is_said_again_is_no_change_of_its_own() -> None:
         document(colltool.sweep("star512", "ar", sizes=["1MB"], overrides=[f"star.bandwidth={one}GB/s"])) for one in (400, 900)
     ]
     assert "alpha_share" in {one.where.rsplit(".", 1)[-1] for one in colltool.diff(*cells).changed}
+
+
+@pytest.mark.parametrize("reading", [{"tree_beta": 1.0}, {"ports": "one"}, {"ring_alpha": "worst"}], ids=str)
+def test_ladders_under_other_readings_say_so(reading: dict[str, Any]) -> None:
+    """A ladder leaves the usual readings out; the other's are what moved, and no formula is blamed."""
+    usual, other = (document(colltool.ladder(**more)) for more in ({}, reading))
+    (name,) = reading
+    for old, new in ((usual, other), (other, usual)):
+        found = colltool.diff(old, new)
+        assert [change.where for change in found.readings] == [f"model.{name}"]
+        text = to_text(blocks(found), Screen(200))
+        assert text.startswith("Made under other readings: ")
+        assert "a formula" not in text
+    assert not colltool.diff(other, other).moved
+    assert not colltool.diff(usual, usual).readings

@@ -119,5 +119,5 @@ def test_what_is_named_is_shown_whoever_runs_it(run: Any) -> None:
     """A schedule that no library runs is no row of --all alone if it was asked for."""
     shown = run("price", "ag", "-f", "mesh512", "-n", "8", "-M", "1GB", "-a", "ring,tacos").out
     assert "| tacos" in shown
-    assert "not ranked" in shown
+    assert "ranked because they were named:\n  tacos: reference" in shown
     assert "| tacos" not in run("price", "ag", "-f", "mesh512", "-n", "8", "-M", "1GB").out

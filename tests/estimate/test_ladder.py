@@ -203,3 +203,21 @@ def test_the_order_of_rungs_does_not_matter_to_a_check() -> None:
     lines = FILE.splitlines(keepends=True)
     turned = "".join(lines[:5] + lines[:4:-1])
     assert not colltool.diff(as_document(colltool.ladder(read(FILE))), as_document(colltool.ladder(read(turned)))).moved
+
+
+def test_what_one_port_rules_out_is_left_out() -> None:
+    """Both directions of a chain at once need two ports; the rungs that stay have the prices of one port."""
+    one, every = colltool.ladder(ports="one"), colltool.ladder()
+    assert len(one.rows) + len(one.skipped) == len(every.rows)
+    assert {skipped.algorithm for skipped in one.skipped} == {
+        "broadcast by dim-chain-bidirectional on torus512", "reduce by dim-chain-bidirectional on torus512",
+    }  # fmt: skip
+    for rung in one.rows:
+        priced = colltool.price(rung.fabric, rung.primitive, size=16e6, algorithms=rung.realistic.spec, ports="one").best
+        assert rung.realistic.total_s == priced.total_s
+
+
+def test_a_rung_that_never_runs_is_still_an_error() -> None:
+    rungs = [{"primitive": "ar", "fabric": "star512", "algorithm": "multi-ring"}]
+    with pytest.raises(ColltoolError, match="multi-ring cannot run here"):
+        colltool.ladder(load_ladder({"name": "odd", "size": "1MB", "rungs": rungs}), ports="one")

@@ -133,3 +133,53 @@ def test_a_root_in_the_middle_of_a_mesh_is_not_taken_for_granted() -> None:
         assert {"dim-chain", "dim-chain-middle"} <= {row.algorithm for row in priced.others}
         small = colltool.price("mesh512", primitive, size="1KB")
         assert min(small.others, key=lambda row: row.total_s).algorithm == "dim-chain-middle"  # half as deep, and yet not first
+
+
+def test_what_is_named_is_compared_whatever_its_status() -> None:
+    """256 B on 256 ranks: 510 hops of a ring against 16 of a textbook tree, which no library runs."""
+    named = colltool.price("star512", "ar", size=256, ranks=256, algorithms=["ring", "tree"], ideal=True)
+    assert [row.algorithm for row in named.results] == ["tree", "ring"]
+    assert named.best.status == "reference"
+    assert named.best.total_s == pytest.approx(16 * 0.5e-6, rel=1e-3)
+    assert named.leading == named.results
+    assert not named.others
+    assert [row.algorithm for row in named.runnable] == ["ring"]
+    everything = colltool.price("star512", "ar", size=256, ranks=256, ideal=True)
+    assert "tree" in {row.algorithm for row in everything.others}
+    assert all(row.selectable for row in everything.leading)
+
+
+def test_an_idealised_schedule_leads_where_it_is_named() -> None:
+    found = colltool.price("torus512", "ar", size=1e6, algorithms=["multi-ring", "dim-rabenseifner"])
+    assert (found.best.algorithm, found.best.status) == ("dim-rabenseifner", "idealised")
+
+
+def test_a_composition_without_its_parts_means_what_the_user_can_run() -> None:
+    """`hierarchical` names no choice inside: NCCL's come first, and a choice that is spelled out leads."""
+    family = colltool.price("dgx-h100", "ar", ranks=64, size="1MB", algorithms=["hierarchical"])
+    assert all(row.selectable for row in family.leading)
+    assert family.others
+    faster = min(family.others, key=lambda row: row.total_s)
+    assert faster.total_s < family.best.total_s
+    spelled = colltool.price("dgx-h100", "ar", ranks=64, size="1MB", algorithms=["ring", faster.spec])
+    assert spelled.best.spec == faster.spec
+
+
+def test_sweeps_and_crossovers_compare_what_is_named() -> None:
+    cells = colltool.sweep("star512", "ar", sizes=[256, "1GB"], algorithms=["ring", "tree"]).cells
+    assert [cell.algorithm for cell in cells] == ["tree", "ring"]
+    found = colltool.crossover("star512", "ar", algorithms=["ring", "tree"])
+    assert [winner.algorithm for winner in found.winners] == ["tree", "ring"]
+    assert found.winners[1].from_bytes == pytest.approx(found.pairs[0].crossings[0].bytes)
+
+
+@swept("seed", range(40), most=15)
+def test_the_map_of_named_winners_says_what_price_says(seed: int) -> None:
+    draw = Random(2000 + seed)
+    where = fabric(star(draw.choice([8, 12, 64]), 10 ** draw.uniform(-1, 1), 10 ** draw.uniform(1, 3)))
+    names = draw.sample(["ring", "tree", "one-shot", "two-shot", "double-binary-tree"], 3)
+    winners = colltool.crossover(where, "ar", algorithms=names).winners
+    for size in (10 ** draw.uniform(0, 11) for _ in range(10)):
+        best = colltool.price(where, "ar", size=size, algorithms=names).best
+        again = colltool.price(where, "ar", size=size, algorithms=at(winners, size).algorithm).best
+        assert again.total_s == pytest.approx(best.total_s, rel=1e-9)

@@ -380,7 +380,7 @@ def test_a_switch_that_computes_under_one_protocol_alone() -> None:
         (composed,) = rows(where, "ar", size, [title]).values()
         assert composed.protocol == "Simple"
         assert composed.total_s == pytest.approx(rows(plain, "ar", size, [title])[title].total_s)
-    winners = colltool.crossover(where, "ar", ranks=8, algorithms=["ring", "in-network"]).winners
+    winners = colltool.crossover(where, "ar", ranks=8).winners
     for size in GRID[::5]:
         assert winner_at(winners, size)[1] == colltool.price(where, "ar", size=size, ranks=8).best.protocol
     only = fabric(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -71,8 +72,9 @@ BAD = [
     ([], "library: expected nccl, rccl, mpi"),
     ({}, "library: key 'name' is missing"),
     ({"name": "openmpi"}, "library.name: expected one of nccl, rccl, mpi, xla, mscclpp, all, got 'openmpi'"),
-    ({"name": "nccl", "version": 2.3}, 'such as "2.30", got 2.3\n  put it in quotes'),
-    ({"name": "nccl", "version": "2.30.7"}, "library.version: expected a version"),
+    ({"name": "nccl", "version": "2"}, "library.version: expected a version"),
+    ({"name": "nccl", "version": "2.30.7.1"}, "library.version: expected a version"),
+    ({"name": "nccl", "version": "newest"}, "library.version: expected a version"),
     ({"name": "nccl", "gpu": "hoper"}, "did you mean 'hopper'?"),
     ({"name": "nccl", "gpus": "hopper"}, "library.gpus: unknown key 'gpus'"),
     ({"name": "nccl", "cpu": "power"}, "library.cpu: expected one of intel, amd, arm"),
@@ -113,3 +115,27 @@ def test_another_library_takes_nothing_that_was_measured_of_the_own() -> None:
         assert [tier.bandwidth for tier in tiers] == [tier.bandwidth for tier in own.tiers]
         assert own.under(other).efficiencies == ()
     assert load_fabric("mi300x").under("rccl").tiers == load_fabric("mi300x").tiers  # it does not say whose numbers they are
+
+
+def test_a_number_of_python_may_be_two_versions() -> None:
+    """2.3 and 2.30 are one number there; in a file both are read as they are written, so an editor takes them."""
+    with pytest.raises(ColltoolError, match=r"such as 2\.30 or 2\.31\.2, got 2\.3\n  put it in quotes"):
+        loaded({"name": "nccl", "version": 2.3})
+
+
+@pytest.mark.parametrize("written", ["2.30", '"2.30"', "2.31.2", "2.31.0a7", "2.30.7-1"])
+def test_a_version_is_the_word_that_was_written(written: str, tmp_path: Path) -> None:
+    """2.30 is no number: as one it would be 2.3."""
+    file = tmp_path / "node.yaml"
+    lines = ["schema: colltool.fabric/1", "name: node", "library:", "  name: nccl", f"  version: {written}", "tiers:"]
+    lines += ["  - name: nvlink", "    topology: star", "    size: 8", "    alpha: 1us", "    bandwidth: 450GB/s"]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    read = load_fabric(str(file)).library_facts
+    set_alone = load_fabric(with_library("nccl"), [f"library={{name: nccl, version: {written}}}"]).library_facts
+    set_by_key = load_fabric(with_library({"name": "nccl"}), [f"library.version={written}"]).library_facts
+    for facts in (read, set_alone, set_by_key):
+        assert facts is not None
+        assert facts.version == written.strip('"')
+    assert not list(
+        Draft202012Validator(json_schema(Fabric, "fabric")).iter_errors(with_library({"name": "nccl", "version": 2.3}))
+    )

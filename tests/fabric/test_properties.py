@@ -346,3 +346,20 @@ def test_sigma_is_injection_over_bisection() -> None:
     assert [capabilities_of(tier).sigma for tier in thin.tiers] == [1, 4]
     torus = load_fabric("torus512").tiers[0]  # 8x8x8: 6 links each, 128 of them across the middle
     assert capabilities_of(torus).sigma == 512 / 2 * 6 / 128
+
+
+def test_nics_that_fill_a_leaf_have_one_for_each_rack() -> None:
+    """000/03 §1.1, layout 1: all 72 NICs of a rack on one switch of 144 ports, 72 down and 72 up, 32 of them for 32 racks."""
+    block = {"rails": 1, "nics_per_rail": 72, "radix": 144}
+    shared = fabric_facts(shipped("superpod-textbook", sizing=block)).tiers[1]
+    assert shared.sizing is not None
+    assert (shared.sizing.leaves, shared.sizing.down_ports, shared.sizing.up_ports) == (32, 72, 72)
+    assert shared.fat_tree is None
+    assert shared.misfits == (
+        "a leaf of 144 ports has room for 1 endpoint, the level 'leaf' has 4: counted with a leaf for each; "
+        "levels.leaf.group=1 prices it so too",
+    )
+    levels = [{"name": "leaf", "group": 1, "alpha": "2us"}, {"name": "spine", "group": 32, "alpha": "8us"}]
+    alone = fabric_facts(shipped("superpod-textbook", sizing=block, levels=levels)).tiers[1]
+    assert alone.sizing == shared.sizing
+    assert not alone.misfits

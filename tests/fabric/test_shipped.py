@@ -21,7 +21,7 @@ from colltool.fabric.routed_tiers import GraphTier, HyperXTier
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 FILES = sorted(FABRICS.glob("*.yaml"))
-HYPOTHETICAL = {"clos-4to1", "kd-mesh", "mesh512", "star512", "torus512", "two-sites", "rail-only"}
+HYPOTHETICAL = {"clos-4to1", "kd-mesh", "mesh512", "star512", "superpod-textbook", "torus512", "two-sites", "rail-only"}
 
 # One direction, bytes/s: NVLink 7 is announced with 10.4 TB/s both ways; announced racks bring 1.6 and 2.4 Tb/s of NICs a GPU;
 # links of TPUs and xGMI.

@@ -11,7 +11,7 @@ import pytest
 import colltool.nccl.hardware as module
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric, shipped_fabrics
-from colltool.nccl.hardware import ALGORITHMS, GPUS, constants, versions
+from colltool.nccl.hardware import ALGORITHMS, GPUS, constants, told_version, versions
 from colltool.nccl.rules import RULES, rules_of
 
 FILES = sorted((Path(module.__file__).parent / "data").glob("*.toml"))
@@ -80,3 +80,22 @@ def test_a_version_without_data_is_refused_with_those_that_exist() -> None:
         str(caught.value) == "library.version: there is no data of NCCL 2.18's cost model\n  the nearest is 2.30; "
         f"there is for: {', '.join(versions())}"
     )
+
+
+@pytest.mark.parametrize(("release", "version"), [("2.30", "2.30"), ("2.30.7", "2.30"), ("2.31.2", "2.31"), ("2.31.0a7", "2.31")])
+def test_a_release_has_the_data_of_its_version(release: str, version: str) -> None:
+    assert constants(release) == constants(version)
+
+
+@pytest.mark.parametrize("other", ["2.3", "2.301", "2.3.1", "3.30"])
+def test_what_only_looks_like_a_version_is_none(other: str) -> None:
+    with pytest.raises(ColltoolError, match="there is no data of NCCL"):
+        constants(other)
+
+
+def test_data_of_a_pre_release_say_so() -> None:
+    """2.30's are of a release; 2.31's were read before it was out, and what is newer has nothing nearer."""
+    assert told_version("2.30") == "2.30"
+    assert told_version("2.31") == "2.31 (its pre-release 2.31.0a7)"
+    with pytest.raises(ColltoolError, match=r"the nearest is 2\.31 \(its pre-release 2\.31\.0a7\)"):
+        constants("2.32")

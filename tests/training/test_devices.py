@@ -16,7 +16,7 @@ from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.render.dispatch import document
 from colltool.training.files.presets import preset_names
 
-NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "torus512"}
+NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "superpod-textbook", "torus512"}
 # No peak of these devices is kept.
 UNKNOWN = {"atlas-950", "cloudmatrix384", "dgx-1v", "frontier", "rubin-ultra-nvl576", "tomahawk-ultra", "ub-mesh"}
 

@@ -67,6 +67,7 @@ def test_overheads_of_logp(compute: float, latency: float, o: float, step: float
     found = colltool.plan(job, star(2, "2us", "50GB/s"), 2)
     assert found.step_s == pytest.approx(step * 1e-6)
     assert part(found, "pp").exposed_s == pytest.approx(exposed * 1e-6)
+    assert part(found, "pp").hidden_s == pytest.approx(min(latency, compute) * 1e-6)  # the overheads are beside the message
     adds_up(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
 from colltool.fabric.topology import capabilities_of
-from colltool.render.dispatch import document, rendered
+from colltool.render.dispatch import blocks, document, rendered
+from colltool.render.text import Screen, to_text
 from colltool.schedules.executor import Trace
 from colltool.verification.verify import verify
 from tests import small
@@ -151,9 +153,39 @@ def test_the_table_and_the_document() -> None:
 
 
 def test_more_ranks_than_a_page_holds_are_refused() -> None:
-    with pytest.raises(ColltoolError, match="the steps of 16 ranks are too many to read") as refused:
-        colltool.verify(small.fabric(small.star(16)), "ar", trace=True)
-    assert "take -n 8 or fewer" in refused.value.spelled("shell")
+    with pytest.raises(ColltoolError, match="the steps of 17 ranks are too many to read") as refused:
+        colltool.verify(small.fabric(small.star(17)), "ar", trace=True)
+    assert "take -n 16 or fewer" in refused.value.spelled("shell")
+
+
+def test_numbers_in_a_row_are_cut_rank_by_rank() -> None:
+    """1 to 16 on four ranks add up to 28, 32, 36 and 40, however they are given."""
+    where = small.fabric(small.star(4))
+    rows = [[4 * rank + place for place in range(1, 5)] for rank in range(4)]
+    for values in ("1..16", ",".join(map(str, range(1, 17))), "1..8, 9,10,11..16", list(range(1, 17)), np.arange(1, 17), rows):
+        (found,) = colltool.verify(where, "ar", algorithms="ring", trace=True, values=values).results
+        assert found.trace is not None
+        for held in found.trace.steps[-1].holds:
+            assert [chunk.values for chunk in held] == [(28,), (32,), (36,), (40,)]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [("1,2,3", "3 numbers for 4 ranks"), ("1..x", "expected numbers"), ("1..99999", "expected numbers"), ("", "expected numbers"),
+     ("1,nan", "expected numbers"), ([[1], [2]], "2 vectors of 1 values for 4 ranks"), (["1,2"], "expected numbers")],
+)  # fmt: skip
+def test_numbers_that_do_not_go_round_are_refused(values: Any, words: str) -> None:
+    with pytest.raises(ColltoolError, match=words):
+        colltool.verify(small.fabric(small.star(4)), "ar", algorithms="ring", trace=True, values=values)
+
+
+@pytest.mark.parametrize("ranks", [4, 5, 8, 9, 16])
+def test_every_rank_of_a_trace_is_shown(ranks: int) -> None:
+    found = colltool.verify(small.fabric(small.star(ranks)), "ar", algorithms="ring", trace=True)
+    for width in (80, 100, 200):
+        text = to_text(blocks(found), Screen(width))
+        heads = re.findall(r"\brank (\d+) +[|]", text)
+        assert sorted(map(int, heads)) == list(range(ranks)), width
 
 
 @pytest.mark.parametrize("algorithm", ["shortest-path", "dim-by-dim"])
@@ -194,3 +226,12 @@ def test_the_rounds_of_pat_carry_more_and_more() -> None:
     assert one.trace is not None
     assert [step.n_beta for step in one.trace.steps] == [1 / 8, 2 / 8, 4 / 8]
     assert "1/8, 2/8 and 4/8" in colltool.explain("pat", "ag").entries[0].text
+
+
+def test_sums_of_many_ranks_can_be_told_apart() -> None:
+    """With two digits 0:111 might be ranks 1 and 11, or 11 and 1."""
+    found = colltool.verify(small.fabric(small.star(12)), "ar", algorithms="ring", trace=True)
+    text = to_text(blocks(found), Screen(200))
+    assert "0:0-11" in text
+    assert "2:0-3+12 is chunk 2 summed over ranks 0 to 3 and 12" in text
+    assert "0:012" not in text

@@ -116,6 +116,8 @@ def _numbers(row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explan
         side = f"below it, so {latency} takes more" if row.bytes < entry.balance else "above it, so transfer takes more"
         where = f"where {latency} equals transfer time; {format_size(float(row.bytes))} is {side}"
         yield f"n* = {format_bytes(entry.balance)}: {where}"
+    for line in r.segment_lines(entry.segments):
+        yield f"segments on {line}"
     if entry.partners is not None:
         yield f"partners: a rank exchanges with {entry.partners} other{'s' * (entry.partners != 1)} at most"
     if row.n_beta is not None and not entry.in_switch:
@@ -153,6 +155,7 @@ def _fields(entry: AlgorithmExplanation) -> Document:
         "result": None if entry.row is None else r.row_fields(entry.row),
         "reason": entry.reason,
         **{name: value for name, value in fields(entry, "balance partners").items() if value is not None},
+        **r.segments_field(entry.segments),
         **({"estimates": estimates} if estimates else {}),
     }
 
@@ -238,7 +241,8 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
     crossings = Table(columns, tuple(pairs), None, f"where {' and '.join(names)} cross", first=found)
     if not any(_APPROXIMATIONS[2] in pair.approximations for pair in result.pairs):
         crossings = crossings.without(_APPROXIMATIONS[2])
-    winners = _winners(result, result.winners, "fastest")._replace(first=0 if len(result.winners) < 2 else None)
+    told = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)  # in one line, or by the pair's own table
+    winners = _winners(result, result.winners, "fastest")._replace(first=0 if told else None)
     winners = winners if any(one.protocol for one in result.winners) else winners.without("protocol")
     losers = ((one.pair, one.pair.dominates) for one in pairs if one.pair and one.crossing is None)
     never = gathered((f"{best} is faster at every size than", pair.b if best == pair.a else pair.a) for pair, best in losers)
@@ -250,7 +254,11 @@ def _crossover_blocks(result: Crossover) -> list[Block]:
     if result.picks:
         picks = _winners(result, result.picks, "its own pick")
         kept = tuple(column for column in picks.columns if column.key != "balance")
-        out.insert(1, picks._replace(columns=kept, title=f"what {library_title(result)} picks by its own cost model"))
+        title = f"what {library_title(result)} picks by its own cost model"
+        if result.asked:
+            out.append(picks._replace(columns=kept, title=title, first=0))
+        else:
+            out.insert(1, picks._replace(columns=kept, title=title))
     return [*out, *r.notes([], result.model)]
 
 
@@ -275,9 +283,12 @@ def _winners(result: Crossover, winners: tuple[Winner, ...], title: str) -> Tabl
 
 
 def _fastest(result: Crossover) -> str:
-    """What runs at each size: the library's picks where they are known; beside them what would be the fastest."""
+    """What runs at each size: the library's picks where they are known; beside them what would be the fastest.
+
+    Of named algorithms the faster one.
+    """
     asked, fastest = sentence(crossover_title(result)), _stretches(result, result.winners)
-    if not result.picks:
+    if not result.picks or result.asked:
         return f"{fastest}. {asked}."
     picks = _stretches(result, result.picks)
     beside = "" if picks == fastest else f" Fastest by the prices here: {fastest}."
@@ -289,7 +300,7 @@ def _stretches(result: Crossover, winners: Sequence[Winner]) -> str:
     several = [(_named(result, one), format_bytes(one.from_bytes)) for one in winners]
     (first, _), *later = [one for at, one in enumerate(several) if not at or several[at - 1][0] != one[0]]
     if not later:
-        return f"{first} at every size" if result.picks else f"{first} is the fastest at every size"
+        return f"{first} at every size" if result.picks and not result.asked else f"{first} is the fastest at every size"
     steps = [f"{first} below {later[0][1]}", f"{later[0][0]} from there", *(f"{name} from {size}" for name, size in later[1:])]
     return ", ".join(steps)
 

@@ -142,11 +142,12 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
         if tier.sizing is not None:
             rails = "rail-optimised" if tier.sizing.rails > tier.sizing.split else "sized"
             rails = "rails that never meet" if of.rail_only else rails
-            yield Lines(f"{tier.name}, {rails}", (*plan_lines(tier.sizing), *(() if of.rail_only else uncounted(tier.sizing))))
+            lines = (*plan_lines(tier.sizing), *(() if of.rail_only else uncounted(tier.sizing)), *tier.misfits)
+            yield Lines(f"{tier.name}, {rails}", lines)
         if (tree := tier.fat_tree) is not None:
             counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
             text = f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches ({counts}), {tree.links} cables"
-            yield Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (text,))
+            yield Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (text, *tier.misfits))
 
 
 def _notes(result: FabricShown) -> Iterator[Block]:

@@ -23,7 +23,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL
 from colltool.estimate.results import Ladder, Rung
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, number
-from colltool.render.dispatch import Document, View, fields
+from colltool.render.dispatch import Document, View, fields, listed
 from colltool.render.estimates import model_field, readings_block, under
 
 _COLUMNS = (
@@ -67,7 +67,21 @@ def _blocks(result: Ladder) -> list[Block]:
     several = len({rung.realistic.bytes for rung in result.rows}) > 1
     described = [Lines(result.description, (), first=0)] if result.description else []
     shown = table.with_shown("bytes") if several else table
-    return [Headline(_answer(result, several)), shown, *described, *readings_block(result.readings), Lines(_LEGEND, ())]
+    return [
+        Headline(_answer(result, several)),
+        shown,
+        *described,
+        *readings_block(result.readings),
+        *_left_out(result),
+        Lines(_LEGEND, ()),
+    ]
+
+
+def _left_out(result: Ladder) -> list[Block]:
+    reasons: dict[str, list[str]] = {}
+    for rung in result.skipped:
+        reasons.setdefault(rung.reason, []).append(rung.algorithm)
+    return listed("left out", (f"{', '.join(rungs)}: {said(reason)}" for reason, rungs in reasons.items()))
 
 
 def _answer(result: Ladder, several: bool) -> str:
@@ -87,7 +101,8 @@ def _answer(result: Ladder, several: bool) -> str:
 def _document(result: Ladder) -> Document:
     head = {"ladder": result.name, "description": result.description, "bytes": whole_bytes(result.bytes)}
     told = model_field(result.readings) if result.readings.unlike(USUAL) else {}  # left out if usual: kept documents are compared
-    return head | told | {"rows": [_rung(rung, result.bytes) for rung in result.rows]}
+    left_out = {"skipped": [rung._asdict() | {"reason": said(rung.reason)} for rung in result.skipped]} if result.skipped else {}
+    return head | told | {"rows": [_rung(rung, result.bytes) for rung in result.rows]} | left_out
 
 
 def _rung(rung: Rung, usual: float) -> Document:
@@ -204,14 +219,28 @@ def _diff_answer(result: Diff, found: list[_Field]) -> str:
         names = {one.name for one in found}
         why = [cause for cause, shown_by in _CAUSES.items() if names & set(shown_by)]
         why = why or ["latency of the fabric" if "alpha_s" in names else "numbers"]
+        reasons = f": {', '.join(why)}"
+        if result.readings:
+            sentences.append(_made_under(result))
+            reasons = ""  # what else moved cannot be told apart
         times = [one for one in found if one.name == "total_s"] or found
         name, one = max(((one.name, one.largest) for one in times), key=lambda pair: abs(pair[1].relative or 0.0))
         share = "" if one.relative is None else f" ({_relative(one.relative)})"
-        rows = counted(len({_row(change) for change in result.changed}), "row")
+        rows = counted(len({_row(change) for change in result.changed if change not in result.readings}), "row")
         values = f"{_value(name, one.old)} to {_value(name, one.new)}{share}"
-        sentences.append(f"{rows} moved: {', '.join(why)}. Largest: {name} of {_row(one)}, {values}.")
+        sentences.append(f"{rows} moved{reasons}. Largest: {name} of {_row(one)}, {values}.")
     only = [f"{counted(len(lines), 'value')} {name}" for name, lines in _only(result)]
     return " ".join((*sentences, *([f"{', '.join(only)}.".capitalize()] if only else []), said(_ACCEPT)))
+
+
+def _made_under(result: Diff) -> str:
+    """Such as ``Made under other readings: tree_beta=2 in the old document, tree_beta=1 in the new one.``"""
+    old, new = [], []
+    for change in result.readings:
+        name = change.where.removeprefix("model.")
+        old.append(f"{name}={_short(change.old)}")
+        new.append(f"{name}={_short(change.new)}")
+    return f"Made under other readings: {', '.join(old)} in the old document, {', '.join(new)} in the new one."
 
 
 def _only(result: Diff) -> list[tuple[str, tuple[str, ...]]]:

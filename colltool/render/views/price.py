@@ -22,6 +22,7 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import Breakdown, LibraryChoice, Price, PriceList
+from colltool.nccl.hardware import told_version
 from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
@@ -92,6 +93,7 @@ def _all(prices: Sequence[Price], *, sizes: bool) -> list[Block]:
     return [
         Headline(_winners_answer(prices) if sizes else _answer(prices[0], prices[0].best)),
         first._replace(first=_MOST_ROWS),
+        *r.named_anyway(prices),
         *_warnings(prices),
         *_slow_rank(prices),
         *_faster_elsewhere(prices),
@@ -107,10 +109,10 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     """What would be faster: with SHARP switched on, or without the library's own overhead."""
     price = prices[0]
     lines: list[str] = []
-    if len(prices) > 1 or not price.leading or price.library is None:
+    if len(prices) > 1 or not price.runnable or price.library is None:
         return []
     best, inside = float(price.best.total_s), price.group.per_domain[0]
-    for row in sorted(price.others, key=lambda row: float(row.total_s)):
+    for row in sorted(price.others, key=r.seconds):
         off = row.not_selected_reason is not None and row.not_selected_reason.code == "collnet_off"
         blocked = any(one.why_not_inside(inside) for one in NCCL_ALL_REDUCE if set(one.by) <= set(row.shipped_by))
         if not lines and float(row.total_s) < best and off and not blocked:
@@ -172,33 +174,26 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     for price in prices:
         if (own := price.library) is None or own.pick is None:
             continue
-        able = (*(row for row in price.leading if row.status != "own"), *([] if own.runs is None else [own.runs]))
-        best = min(able, key=lambda row: float(row.total_s), default=price.best)
+        able = (*(row for row in price.runnable if row.status != "own"), *([] if own.runs is None else [own.runs]))
+        best = min(able, key=r.seconds, default=price.best)
         picks.append(_Pick(price, own, own.pick, SPELLED.get(own.pick.algorithm, own.pick.algorithm), best))
         sizes.append(title_size(float(price.bytes)))
     if not picks:
         return []
     several = len(picks) > 1
-    library = f"{picks[0].own.name.upper()} {picks[0].own.version}"
+    library = f"{picks[0].own.name.upper()} {told_version(picks[0].own.version)}"
     for one, size in zip(picks, sizes, strict=True):
         if (factor := one.price.slower_pick) is not None and factor >= _TOLD:
             at = f"{size}: " if several else ""
             slow.append(f"{at}{one.name} takes {format_factor(factor)} of {r.named(one.price, one.best)}")
     chosen = gathered((f"{one.name} ({one.estimate.protocol})", size) for one, size in zip(picks, sizes, strict=True))
     what = "; ".join(f"{name} at {','.join(at)}" if several else name for name, at in chosen.items())
-    shown = len(prices) == 1 and prices[0].shows_pick  # the answer says it
+    shown = len(prices) == 1 and prices[0].shows_pick and library.endswith(picks[0].own.version)  # the answer says it
     out: list[Block] = [Lines(f"{library} picks by its own cost model: {what}", (), first=0 if shown else None)]
     out += listed("not the fastest that it has, by the prices here", slow)
     if blind := dict.fromkeys(one.name for one in picks if one.own.runs is None):
         out.append(Lines(f"no schedule here stands for {library}'s {', '.join(blind)} on this group", ()))
     return [*out, Table(_PICKS, tuple(picks), None, f"what {library} picks by its own cost model", first=0)]
-
-
-def _every_row(prices: Sequence[Price]) -> Table:
-    ranked = [
-        r.Ranked(one, row) for one in prices for row in sorted(one.results, key=lambda row: (row.rank_class, float(row.total_s)))
-    ]
-    return r.row_table(ranked, sizes=len(prices) > 1)
 
 
 def _document(result: Price) -> Document:
@@ -252,7 +247,7 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     first, *later = starts
     who = first[0] + "".join(f", {name} from {title_size(float(one.bytes))}" for name, one in later)
     told = f"{who}{'' if later else ' at every size'}: {r.heading(prices[0], '')}."
-    errors = [one.accuracy for one in prices if one.accuracy is not None]
+    errors = [price.accuracy for price in prices if price.accuracy is not None and price.best.selectable]
     return f"{told} {r.off_by(errors)}." if errors else told
 
 
@@ -265,6 +260,7 @@ def _list_blocks(result: PriceList) -> list[Block]:
     return [
         Headline(_winners_answer(prices)),
         table,
+        *r.named_anyway(prices),
         *_warnings(prices),
         *_picks(prices),
         *r.notes(rows, prices[0].model, prices, first=0),
@@ -352,6 +348,7 @@ def _breakdown_blocks(result: Breakdown) -> list[Block]:
     out: list[Block] = [Headline(_answer(price, row)), _phases(result), Lines(_sums(row), ())]
     if streams(row):
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
+    out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", r.segment_lines(result.segments))
     out += _links_table([row])
     if result.baselines:
         out.append(r.row_table([r.Ranked(price, one) for one in result.baselines], "flat baselines")._replace(first=0))
@@ -376,7 +373,8 @@ def _sums(row: AlgorithmEstimate) -> str:
 
 
 def _breakdown_document(result: Breakdown) -> Document:
-    return r.price_fields(result.price) | {"baselines": [r.row_fields(row) for row in result.baselines]}
+    baselines = {"baselines": [r.row_fields(row) for row in result.baselines]}
+    return r.price_fields(result.price) | baselines | r.segments_field(result.segments)
 
 
 def _breakdown_summary(result: Breakdown) -> str:
@@ -389,14 +387,14 @@ VIEWS = {
         "price",
         lambda result: _all(tuple(r.at_each_size(result)), sizes=hasattr(result.bytes, "__len__")),
         _document,
-        lambda result: _every_row(tuple(r.at_each_size(result))),
+        lambda result: r.every_row(tuple(r.at_each_size(result))),
         _summary,
     ),
     PriceList: View(
         "price",
         _list_blocks,
         _list_document,
-        lambda result: _winners(result) if result.winners_only else _every_row(result.prices),
+        lambda result: _winners(result) if result.winners_only else r.every_row(result.prices),
         _list_summary,
     ),
     Breakdown: View("breakdown", _breakdown_blocks, _breakdown_document, _phases, _breakdown_summary),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted, format_count, format_factor, format_time, ordinal, sentence
@@ -61,8 +61,8 @@ def _blocks(result: Verification) -> list[Block]:
     return [
         Headline(_answer(result)),
         _table(result)._replace(records=tuple(ordered), first=max(odd, _MOST_ROWS)),
-        *(_trace_table(one, trace) for one, trace in traces),
-        *listed("how to read the steps", dict.fromkeys(_SUMS if trace.summed else _PIECES for _, trace in traces)),
+        *(table for one, trace in traces for table in _trace_tables(one, trace)),
+        *listed("how to read the steps", dict.fromkeys(_legend(trace) for _, trace in traces)),
         Lines("notes", (*(f"{note}: {', '.join(names)}" for note, names in noted.items()), _ENDS_HERE), first=0),
         *listed("not executed", (f"{reason}: {', '.join(names)}" for reason, names in skipped.items()), first=0),
     ]
@@ -127,7 +127,18 @@ _SUMS = (
     "0>1:2+ is chunk 2 from rank 0, which rank 1 adds to its own; without + it takes its place. "
     "2:013 is chunk 2 summed over ranks 0, 1 and 3"
 )
+_MANY_SUMS = (
+    "0>1:2+ is chunk 2 from rank 0, which rank 1 adds to its own; without + it takes its place. "
+    "2:0-3+12 is chunk 2 summed over ranks 0 to 3 and 12"
+)
+_ONE_DIGIT = 10  # ranks that have one
 _PIECES = "0>1:2 is chunk 2 from rank 0 to rank 1"
+
+
+def _legend(trace: Trace) -> str:
+    if not trace.summed:
+        return _PIECES
+    return _SUMS if trace.ranks <= _ONE_DIGIT else _MANY_SUMS
 
 
 class _TraceRow(NamedTuple):
@@ -138,26 +149,52 @@ class _TraceRow(NamedTuple):
     holds: Holdings
 
 
-def _trace_table(one: Verified, trace: Trace) -> Table:
+_NODES_A_PAGE = 4  # that fit beside the messages on 80 columns
+
+
+def _trace_tables(one: Verified, trace: Trace) -> Iterator[Table]:
+    """The steps with what every rank holds, some ranks to a table: a table that is too wide would lose some."""
+    nodes = len(trace.start)
+    for first in range(0, nodes, _NODES_A_PAGE):
+        yield _trace_table(one, trace, range(first, min(first + _NODES_A_PAGE, nodes)))
+
+
+def _trace_table(one: Verified, trace: Trace, nodes: range) -> Table:
+    """The steps with what some nodes hold after each; the first table also has the messages."""
+
     def held(rank: int) -> Column:
         name = f"rank {rank}" if rank < trace.ranks else f"node {rank}"
-        return label(f"rank_{rank}", name, drop=1, get=lambda row: " ".join(map(chunk, row.holds[rank])), fold=6)
+        return label(f"rank_{rank}", name, get=lambda row: " ".join(map(chunk, row.holds[rank])), fold=6)
 
     def chunk(one: Held) -> str:
-        return f"{one.chunk}:{''.join(map(str, one.ranks))}" if trace.summed and not one.values else _numbered(one)
+        return f"{one.chunk}:{_summed(one.ranks, trace.ranks)}" if trace.summed and not one.values else _numbered(one)
 
     rows = [_TraceRow(0, None, trace.start), *(_TraceRow(k, step, step.holds) for k, step in enumerate(trace.steps, start=1))]
-    columns = (
-        number("step", "step"),
+    moved = (
         number("step_n_alpha", "n_alpha", format_count, 2, get=lambda row: row.traced and row.traced.n_alpha),
         number("step_n_beta", "n_beta", format_count, 2, get=lambda row: row.traced and row.traced.n_beta),
         label("messages", "messages", get=lambda row: _said(row.traced.messages) if row.traced else "", fold=12),
-        *map(held, range(len(trace.start))),
     )
+    columns = (number("step", "step"), *(moved if nodes.start == 0 else ()), *map(held, nodes))
     sizes = sorted({f"M/{1 / size:g}" for size in trace.chunk_bytes})
     chunks = f"{len(trace.chunk_bytes)} chunks of {' and '.join(sizes)}" if len(trace.chunk_bytes) > 1 else "one chunk of M"
     title = f"{one.algorithm}, {one.primitive.spoken} on {one.fabric}, {one.group.spoken}: {chunks}"
+    if len(nodes) < len(trace.start):
+        title += f"; ranks {nodes[0]} to {nodes[-1]}" if len(nodes) > 1 else f"; rank {nodes[0]}"
     return Table(columns, tuple(rows), None, title)
+
+
+def _summed(ranks: Sequence[int], of: int) -> str:
+    """The ranks in a sum: ``013``; with numbers of two digits around, ``0-3+12``."""
+    if of <= _ONE_DIGIT:
+        return "".join(map(str, ranks))
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    return "+".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
 def _said(messages: Sequence[Message]) -> str:

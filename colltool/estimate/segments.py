@@ -1,0 +1,41 @@
+"""How finely to cut a payload that streams through a schedule: the P* of each pipelined part."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.base.primitives import split_seconds
+from colltool.estimate.cost_model import CostModel
+
+
+class BestSegments(NamedTuple):
+    """The best number of segments of a pipelined part.
+
+    Args:
+        tier, level: where the part runs.
+        exact: ``P* = sqrt((F-1)·b·M/(α·BW))``, at which t(P) is least.
+        segments: the whole number next to it that is faster.
+        seconds: what the part takes with these, filling included, without launch.
+    """
+
+    tier: str
+    level: str
+    exact: float
+    segments: int
+    seconds: float
+
+
+def best_segments(schedule: CostModel, size: float) -> tuple[BestSegments, ...]:
+    """P* of every pipelined part of a schedule at a size in bytes; none where nothing streams."""
+    found = []
+    for part in schedule.parts:
+        pipeline = part.pipeline
+        if pipeline is None or pipeline.fill <= 1:  # one step fills it: nothing is won by cutting
+            continue
+        payload, alpha_s, rate_Bps = size * part.payload, part.cost.alpha_s, part.cost.effective_Bps
+        exact = float(pipeline.exact_segments(payload, alpha_s, rate_Bps))
+        segments = int(pipeline.best_segments(payload, alpha_s, rate_Bps))
+        n_alpha, n_beta = pipeline.counts(segments)
+        seconds = sum(map(float, split_seconds(n_alpha, n_beta, payload, alpha_s, rate_Bps)))
+        found.append(BestSegments(part.cost.tier, part.cost.level, exact, segments, seconds))
+    return tuple(found)
