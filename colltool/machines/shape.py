@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 MOST_FALL = 0.1
 """Share of the bus bandwidth that may go as the message doubles."""
-_MARGIN = 4e-4  # of a step: what rounding to four decimals and an early end of the iteration may take
+_MARGIN = 6e-4  # of a step: what rounding to four decimals and an early end of the iteration may take
 _MOST_ROUNDS = 4000
-_CLOSE = 5e-5
+_CLOSE = 1e-4
+_STIFF = 3.0  # the multipliers' penalty, where weights are 1 in the mean
+_AHEAD = 1.6  # over-relaxation
 _PULL = 0.05  # sigma below which a point is not held any tighter
 
 
@@ -32,24 +34,24 @@ class Room(NamedTuple):
 
 
 def room_of(best: Floats, ways: list[Floats]) -> Room:
-    """The room that prices leave.
+    """The room that prices leave: d makes no fall; a fall of the price itself, as where the pick changes, it does not mend.
 
     Args:
-        best: ln t of what runs, by (ranks, sizes); not a number where it has no price.
-        ways: ln t of each way that is held to rise, not a number where it is not (at either end of a step).
+        best: ln t of what runs, by (ranks, sizes), which rises along both; not a number where it has no price.
+        ways: ln t of each way that rises along sizes though another may run there; not a number where it need not.
     """
     import numpy as np
 
-    def least(axis: int) -> Floats:
-        rises = np.stack([np.diff(way, axis=axis) for way in (best, *ways)])
-        rises = np.where(np.isnan(rises), np.inf, rises)
+    def least(steps: list[Floats]) -> Floats:
+        rises = np.stack(steps)
+        rises = np.where(np.isnan(rises), np.inf, np.maximum(rises, 0.0))
         found: Floats = -rises.min(axis=0) + _MARGIN
         return found
 
     most = -log(1 - MOST_FALL) + log(2) - np.diff(best, axis=1) - _MARGIN
     most = np.where(np.isnan(most), np.inf, most)
-    by_size = least(1)
-    return Room(by_size, np.maximum(most, by_size), least(0))
+    by_size = least([np.diff(way, axis=1) for way in (best, *ways)])
+    return Room(by_size, np.maximum(most, by_size), least([np.diff(best, axis=0)]))
 
 
 def allowing(room: Room, steps: list[tuple[int, int]]) -> Room:
@@ -61,43 +63,72 @@ def allowing(room: Room, steps: list[tuple[int, int]]) -> Room:
 
 
 def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
-    """The grid within the room that differs least from d, each point weighing 1/sigma^2: alternating direction multipliers."""
+    """The grid within the room that differs least from d, a point weighing 1/sigma^2: alternating directions with multipliers."""
     import numpy as np
 
-    if _within(d, room):
+    if _beyond(_steps(d), room) <= _CLOSE:
         return d
     weight = 1 / np.maximum(sigma, _PULL) ** 2
     weight = weight / weight.mean()
-    steps = _steps(*d.shape)
-    low = np.concatenate([room.least_by_size.ravel(), room.least_by_ranks.ravel()])
-    high = np.concatenate([room.most_by_size.ravel(), np.full(room.least_by_ranks.size, np.inf)])
-    inverse = np.linalg.inv(np.diag(weight.ravel()) + steps.T @ steps)
-    pulled = weight.ravel() * d.ravel()
-    held, owed = np.clip(steps @ d.ravel(), low, high), np.zeros(len(low))
+    inverse = np.linalg.inv(np.diag(weight.ravel()) + _STIFF * _normal_matrix(*d.shape))
+    pulled = weight * d
+    held = [_clipped(step, bounds) for step, bounds in zip(_steps(d), _bounds(room), strict=True)]
+    owed = [np.zeros_like(step) for step in held]
     for _ in range(_MOST_ROUNDS):
-        values = inverse @ (pulled + steps.T @ (held - owed))
-        taken = steps @ values
-        held = np.clip(taken + owed, low, high)
-        owed += taken - held
-        if np.abs(taken - held).max() < _CLOSE:
+        wanted = [keep - owe for keep, owe in zip(held, owed, strict=True)]
+        found: Floats = (inverse @ (pulled + _STIFF * _gathered(wanted)).ravel()).reshape(d.shape)
+        steps = _steps(found)
+        if _beyond(steps, room) <= _CLOSE:
             break
-    found: Floats = values.reshape(d.shape)
+        ahead = [_AHEAD * step + (1 - _AHEAD) * keep for step, keep in zip(steps, held, strict=True)]
+        held = [_clipped(step + owe, bounds) for step, owe, bounds in zip(ahead, owed, _bounds(room), strict=True)]
+        owed = [owe + step - keep for owe, step, keep in zip(owed, ahead, held, strict=True)]
     return found
 
 
-def _within(d: Floats, room: Room) -> bool:
+Bounds = tuple["Floats | float", "Floats | float"]
+
+
+def _bounds(room: Room) -> tuple[Bounds, Bounds]:
+    return (room.least_by_size, room.most_by_size), (room.least_by_ranks, float("inf"))
+
+
+def _clipped(step: Floats, bounds: Bounds) -> Floats:
     import numpy as np
 
-    by_size, by_ranks = np.diff(d, axis=1), np.diff(d, axis=0)
-    kept = (by_size >= room.least_by_size).all() and (by_size <= room.most_by_size).all()
-    return bool(kept and (by_ranks >= room.least_by_ranks).all())
-
-
-def _steps(ranks: int, sizes: int) -> Floats:
-    """The matrix that takes a flattened grid to its steps along sizes, then along ranks."""
-    import numpy as np
-
-    along_sizes = np.kron(np.eye(ranks), np.diff(np.eye(sizes), axis=0))
-    along_ranks = np.kron(np.diff(np.eye(ranks), axis=0), np.eye(sizes))
-    found: Floats = np.concatenate([along_sizes, along_ranks])
+    found: Floats = np.clip(step, *bounds)
     return found
+
+
+def _steps(d: Floats) -> tuple[Floats, Floats]:
+    """From each point to the next, along sizes and along ranks."""
+    import numpy as np
+
+    return np.diff(d, axis=1), np.diff(d, axis=0)
+
+
+def _gathered(steps: list[Floats]) -> Floats:
+    """The transpose of :func:`_steps`: what the steps that meet in a point add up to."""
+    import numpy as np
+
+    by_size, by_ranks = steps
+    return -np.diff(by_size, axis=1, prepend=0, append=0) - np.diff(by_ranks, axis=0, prepend=0, append=0)
+
+
+def _normal_matrix(ranks: int, sizes: int) -> Floats:
+    """Steps after their transpose, on flattened grids."""
+    import numpy as np
+
+    def chain(count: int) -> Floats:
+        steps = np.diff(np.eye(count), axis=0)
+        found: Floats = steps.T @ steps
+        return found
+
+    return np.kron(np.eye(ranks), chain(sizes)) + np.kron(chain(ranks), np.eye(sizes))
+
+
+def _beyond(steps: tuple[Floats, Floats], room: Room) -> float:
+    """The farthest that a step is out of its room."""
+    return max(
+        float(abs(step - _clipped(step, bounds)).max(initial=0.0)) for step, bounds in zip(steps, _bounds(room), strict=True)
+    )

@@ -96,7 +96,7 @@ def from_data(data: dict[str, Any]) -> Machine:
 
 
 def text_of(machine: Machine) -> str:
-    """A machine as JSON: a line a primitive, scope and rank count, numbers with four significant digits."""
+    """A machine as JSON: a line a primitive, scope and rank count."""
     head = {
         "schema": SCHEMA,
         "name": machine.name,
@@ -119,13 +119,12 @@ def _listed(key: str, items: list[str]) -> str:
 
 
 def _line(primitive: str, scope: str, line: RankLine) -> str:
-    d, sigma = (",".join(rounded(value) for value in values) for values in (line.d, line.sigma))
+    d = ",".join(rounded(value, 4) for value in line.d)
+    sigma = ",".join(rounded(value, 3) for value in line.sigma)
     return f'{{"primitive":"{primitive}","scope":"{scope}","ranks":{line.ranks},"d":[{d}],"sigma":[{sigma}]}}'
 
 
-_DUST = 5e-5
-
-
-def rounded(value: float) -> str:
-    """Four significant digits and at most four decimals, without a leading zero's worth of dust."""
-    return "0" if abs(value) < _DUST else f"{round(value, 4):.4g}"
+def rounded(value: float, decimals: int) -> str:
+    """At most four significant digits and so many decimals."""
+    text = f"{round(value, decimals):.4g}"
+    return "0" if text == "-0" else text
