@@ -152,15 +152,10 @@ def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slo
 
 
 def _judged(price: Price, on: Question) -> Price:
-    """With how far off such a price is."""
-    if not isinstance(price.bytes, float) or not price.results:
-        return price
-    from colltool.analysis.accuracy import accuracy_of, unmeasured
+    """With how far off such a price is, and each row's interval."""
+    from colltool.analysis.judged import judged
 
-    if price.best.status == "own":
-        return replace(price, accuracy=unmeasured(price.bytes, on.readings))
-    held = bool(price.best.software_time.notes(price.bytes))
-    return replace(price, accuracy=accuracy_of(on.fabric, on.primitive, on.group, price.bytes, on.readings, held=held))
+    return judged(price, on.fabric, on.group, on.readings)
 
 
 def _share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
@@ -248,7 +243,8 @@ def breakdown(
     with called("python", algorithms="algorithm"):
         found = run(on.fabric, on.primitive, bytes_, on.group, on.readings, name)
     found = replace(found, price=_judged(found.price, on))
-    first, beside = _slowed((found.price, replace(found.price, results=found.baselines)), on, slow_rank)
+    beside = _judged(replace(found.price, results=found.baselines), on)
+    first, beside = _slowed((found.price, beside), on, slow_rank)
     return replace(found, price=first, baselines=beside.results)
 
 

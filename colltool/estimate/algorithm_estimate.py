@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from math import inf, sqrt
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
@@ -19,6 +19,9 @@ from colltool.base.formatting import format_bytes, format_rate, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.base.result import same
 from colltool.estimate.cut_bound import CutBound
+
+if TYPE_CHECKING:
+    from colltool.estimate.interval import Interval
 
 
 class Curve(NamedTuple):
@@ -205,6 +208,7 @@ class AlgorithmEstimate:
         late_shortfall: extra time because the library reaches only a share of the bandwidth.
         late_software: measured time besides, from ``software_time``.
         cut_bound: None if the schedule runs on other links than the group's.
+        interval: where nine of ten measurements lie; None without one, and ``no_interval`` says why.
     """
 
     choice: Choice
@@ -227,6 +231,8 @@ class AlgorithmEstimate:
     slow: SlowRank | None = None
     cut_bound: CutBound | None = None
     software_time: SoftwareTime = NO_SOFTWARE_TIME
+    interval: Interval | None = None
+    no_interval: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AlgorithmEstimate):

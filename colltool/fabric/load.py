@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,17 @@ def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
     ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key. Raises ManyErrors with everything wrong in the content.
     """
     if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
-        return _finished(fabric_reading(fabric, overrides))
+        return _finished(fabric_reading(fabric, overrides), partial(load_fabric, fabric))
     file, name = find_fabric(fabric)
     text = read_text(file, "definition", name)  # once: it may be a pipe
     alone = "like:" not in text  # else another file, which may change, is a part of it
     if len(text) <= MOST_KEPT and alone and all(isinstance(one, str) for one in overrides):
         return _loaded(text, name, tuple(overrides))
+    return _finished(_of_text(text, file, name, overrides), partial(_read_again, text, file, name))
+
+
+def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
+    """A file that was read, with other overrides: it may be a pipe."""
     return _finished(_of_text(text, file, name, overrides))
 
 
@@ -97,7 +102,7 @@ def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, An
 
 def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
     """A fabric from YAML text that errors call ``name``."""
-    return _finished(read(Fabric, text, name, overrides, SHORT))
+    return _finished(read(Fabric, text, name, overrides, SHORT), partial(read_fabric, text, name))
 
 
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
@@ -188,7 +193,7 @@ def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
                 tier["source"] = {what: said for what, said in tier["source"].items() if what != name.partition(".")[0]}
 
 
-def _finished(reading: Reading[Fabric]) -> Fabric:
+def _finished(reading: Reading[Fabric], again: Callable[[list[str]], Fabric] | None = None) -> Fabric:
     if reading.model is not None and reading.model.uncertainty:
         from colltool.fabric.variants import parameter_ranges
 
@@ -198,7 +203,7 @@ def _finished(reading: Reading[Fabric]) -> Fabric:
             except ColltoolError as error:
                 reading.refuse(("uncertainty", key), error.what, error.fix)
     fabric = reading.result()
-    return fabric.with_overrides(reading.overrides) if reading.overrides else fabric
+    return fabric.with_overrides(reading.overrides, again) if reading.overrides else fabric
 
 
 _SHORT = Shorthand(example="switch=30000")

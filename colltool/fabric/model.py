@@ -6,7 +6,7 @@ Schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import accumulate, pairwise
 from math import prod
 from operator import mul
@@ -222,6 +222,7 @@ class Fabric(Part):
     ] = None
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
+    _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _under: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
     @property
@@ -306,10 +307,21 @@ class Fabric(Part):
             sizes = inner.model_copy(update={"size": self.domains[0]}), outer.model_copy(update={"domains": None})
             self.__dict__["tiers"] = sizes
 
-    def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
+    def with_overrides(
+        self, overrides: tuple[tuple[str, str], ...], again: Callable[[list[str]], Fabric] | None = None
+    ) -> Fabric:
+        """``again`` loads it once more, with other overrides."""
         fabric = self.model_copy()
-        fabric._overrides = overrides
+        fabric._overrides, fabric._again = overrides, again
         return fabric
+
+    def without(self, keys: Collection[str]) -> Fabric | None:
+        """The fabric before some of its overrides, under the same library; None where it was not loaded with any of these."""
+        kept = [f"{key}={value}" for key, value in self.overrides if key not in keys]
+        if self._again is None or len(kept) == len(self.overrides):
+            return None
+        before, facts = self._again(kept), self.library_facts
+        return before if facts is None else before.under(facts.name, facts.version or "")
 
     def __eq__(self, other: object) -> bool:
         return self.__dict__ == other.__dict__ if isinstance(other, Fabric) else NotImplemented
