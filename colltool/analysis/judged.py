@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from math import inf
+from typing import TYPE_CHECKING
 
-from colltool.analysis.accuracy import accuracy_of, unmeasured
+from colltool.analysis.accuracy import SMALLEST, accuracy_of, size_class, unmeasured
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.interval import NO_INTERVAL, SEVERAL, before_dials, interval_of
+from colltool.estimate.groups import place
+from colltool.estimate.interval import NO_INTERVAL, SEVERAL, before_dials, ground_of, interval_of
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price as priced
 from colltool.estimate.results import Accuracy, Price
 from colltool.fabric.model import Fabric
 from colltool.nccl.nccl_choice import with_library_choice
+
+if TYPE_CHECKING:
+    from colltool.analysis.grid import Cell, PriceRequest
 
 
 def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -> Price:
@@ -96,3 +102,32 @@ def seconds_by_schedule(
         seconds.setdefault((row.title, ""), float(row.total_s))
         seconds[row.title, str(row.protocol)] = float(row.total_s)
     return seconds
+
+
+Seconds = Mapping[tuple[str, float], float]
+"""By schedule and size."""
+
+
+def with_intervals(
+    cells: Sequence[Cell], fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Sequence[float], before: Seconds | None
+) -> Iterator[Cell]:
+    """Cells of one group with their intervals; ``before``: seconds without what was changed, None where nothing was."""
+    if asked.readings.ideal or all(cell.total_s is None for cell in cells):
+        yield from cells
+        return
+    ground = ground_of(fabric, asked.primitive, place(fabric, group), 1.0, asked.readings)
+
+    @cache
+    def how_far(at: int, held: bool) -> Accuracy | None:
+        """By size class, and whether the software time is held."""
+        return accuracy_of(fabric, asked.primitive, group, SMALLEST[at], asked.readings, held=held)
+
+    for cell, size in zip(cells, sizes, strict=True):
+        if cell.total_s is None:
+            yield cell
+            continue
+        base = None if before is None else before.get((str(cell.algorithm), size), inf)
+        interval = ground.interval(size, cell.total_s, base_total_s=base, runs=cell.selectable)
+        accuracy = how_far(size_class(size), bool(cell.held))
+        accuracy = accuracy and accuracy._replace(p90=interval.larger_side(cell.total_s))
+        yield cell._replace(interval=interval, accuracy=accuracy)

@@ -65,7 +65,8 @@ class Interval(NamedTuple):
     Args:
         rows: measured rows like it: of such a machine and collective, near it in ranks and size.
         basis: what it rests on, a stable word.
-        parts: of sigma = ln(high / low) / 2 kappa by name; their squares add up. Largest first.
+        parts: of the standard deviation of ln(measured / price) by name, largest first; their squares add up, but for the
+            ``shift`` of a datasheet's prices, by which both ends move.
         nearest: the nearest measured row in words; None where no row can speak for it.
         reason: the largest part in words.
     """
@@ -88,17 +89,43 @@ class Interval(NamedTuple):
 
     @property
     def sigma(self) -> float:
-        return sqrt(sum(value**2 for _, value in self.parts))
+        """Without the shift of datasheets, which moves both ends."""
+        return sqrt(sum(value**2 for name, value in self.parts if name != "shift"))
 
 
 class Ground(NamedTuple):
-    """What of a price's error is the same for all of its rows."""
+    """What of a price's error is the same for all sizes and schedules on a group.
+
+    Args:
+        asked: the question, at any size.
+        basis: None where the distance of the nearest row says it.
+        p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
+    """
 
     asked: Question
-    basis: Basis | None  # None: by the distance of the nearest row
+    basis: Basis | None
     device: str
     wire: str
     p2p_unknown: bool = False
+
+    def interval(
+        self,
+        size: float,
+        total_s: float,
+        *,
+        base_total_s: float | None = None,
+        runs: bool = True,
+        one_process: bool = False,
+        posterior: float | None = None,
+    ) -> Interval:
+        """As :func:`interval_of`."""
+        sized = self._replace(asked=self.asked._replace(size=size))
+        if self.basis == "datasheet":
+            return _by_datasheet(sized, total_s)
+        moved = 0.0 if base_total_s is None else abs(log(total_s / base_total_s)) if isfinite(base_total_s) else inf
+        foreign = self.asked.foreign or not runs or moved == inf
+        asked = sized.asked._replace(foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0)
+        return _measured(sized._replace(asked=asked), total_s, posterior, changed=moved > 0)
 
 
 def interval_of(
@@ -123,15 +150,10 @@ def interval_of(
         one_process: one process drives all GPUs of a node (nccl-tests ``-g 8``).
         posterior: sigma of the machine's own correction at this size and rank count, where it has rows.
     """
-    if readings.ideal:
+    ground = None if readings.ideal else ground_of(fabric, primitive, place(fabric, group), size, readings)
+    if ground is None:
         return None
-    ground = ground_of(fabric, primitive, place(fabric, group), size, readings)
-    if ground.basis == "datasheet":
-        return _by_datasheet(ground, total_s)
-    moved = 0.0 if base_total_s is None else abs(log(total_s / base_total_s)) if isfinite(base_total_s) else inf
-    foreign = ground.asked.foreign or not runs or moved == inf
-    asked = ground.asked._replace(foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0)
-    return _measured(ground._replace(asked=asked), total_s, posterior, changed=moved > 0)
+    return ground.interval(size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process, posterior=posterior)
 
 
 def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: Readings) -> Ground:
@@ -230,7 +252,7 @@ def _basis(asked: Question, spread: Spread, rows: int, posterior: float | None, 
         return "changed"
     if posterior is not None:
         return "measured"
-    if spread.nearest is None or any(name == "unmeasured" for name, _ in spread.parts):
+    if spread.nearest is None:
         return "extrapolated" if asked.foreign else "other machine"
     if rows and spread.nearest.squared == 0:
         return "measured"
@@ -248,8 +270,9 @@ def _reason(ground: Ground, parts: tuple[tuple[str, float], ...], nearest: Dista
     if name == "base" or value < base / 2:
         count = f"{rows} measurement{'s' * (rows != 1)} like it"
         return count if rows else "measurements of such machines"
-    if name in ("ranks", "size", "collective"):
-        assert nearest is not None
+    if name == "unmeasured" and nearest is not None:  # so far away that it is taken as if nothing had been
+        name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
+    if nearest is not None and name in ("ranks", "size", "collective"):
         return _distance_words(ground.asked, name, nearest)
     return _WORDS.get(name) or _unmeasured_words(ground)
 
@@ -311,6 +334,8 @@ def ratio_sigma(first: Interval, other: Interval, *, alike: bool) -> float:
     ``alike``: the same device and medium, whose errors are the same for both: only what differs between them stays.
     """
     mine, theirs = dict(first.parts), dict(other.parts)
+    shift = mine.get("shift", 0.0) - theirs.get("shift", 0.0)
     if not alike:
-        return hypot(first.sigma, other.sigma)
-    return sqrt(sum(abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in {*mine, *theirs}))
+        return hypot(first.sigma, other.sigma, shift)
+    names = {*mine, *theirs} - {"shift"}
+    return sqrt(shift**2 + sum(abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names))

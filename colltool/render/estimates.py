@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from colltool.algorithms.libraries import LIBRARIES, NotRun, NotRunCode, ships
 from colltool.base.errors import given, said
@@ -21,11 +21,14 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.interval import Interval
+from colltool.estimate.interval import NO_INTERVAL, Interval
 from colltool.estimate.results import AssumptionsUsed, Price
 from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import Document, context, fields, group_columns, group_field, listed, on_fabric, set_field
+
+if TYPE_CHECKING:
+    from colltool.analysis.grid import Cell
 
 
 class Ranked(NamedTuple):
@@ -279,6 +282,11 @@ def interval_field(interval: Interval | None, why_none: str) -> Document:
         return {"interval": None, "no_interval": why_none} if why_none else {}
     parts = [{"name": name, "value": value} for name, value in interval.parts]
     return {"interval": fields(interval, "low_s high_s share rows basis") | {"parts": parts, "nearest": interval.nearest}}
+
+
+def none_for(cell: Cell) -> str:
+    """Why a cell of a grid has no interval."""
+    return cell.reason or NO_INTERVAL
 
 
 def model_field(readings: Readings, varied: Collection[str] = ()) -> Document:
