@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import product
-from math import isfinite, prod
+from math import inf, isfinite, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -350,8 +350,7 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
     fitted = {
         at: np.broadcast_to(row.fitted_s, (count,)) for at, row in enumerate(rows) if row.software_time is not NO_SOFTWARE_TIME
     }
-    names = _known_as(rows, asked.primitive, fabric, group)
-    found = []
+    names, found = _known_as(rows, asked.primitive, fabric, group), []
     for n, (at, next_at, ideal_at) in enumerate(zip(first.tolist(), second.tolist(), quiet.tolist(), strict=True)):
         row, total, later = rows[at], float(totals[at, n]), float(behind[next_at, n])
         found.append(
@@ -382,15 +381,12 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
 def _seconds_before(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> Seconds:
     """Seconds of each schedule by size, as picked, else under its fastest protocol; nothing where the group does not fit."""
     each = np.unique(sizes)
-    with suppress(ColltoolError):
-        rows = _leading(fabric, group, asked, each)
-        seconds = {(row.title, size): float(took) for row, _ in rows
-                   for size, took in zip(each.tolist(), np.broadcast_to(row.total_s, each.shape), strict=True)}  # fmt: skip
-        for cell, size in zip(_priced(fabric, group, asked, each, _picked(fabric, {}, group, asked, each)), each, strict=True):
-            if cell.total_s is not None:
-                seconds[str(cell.algorithm), float(size)] = cell.total_s
-        return seconds
-    return {}
+    picks = _priced(fabric, group, asked, each, _picked(fabric, {}, group, asked, each))
+    if picks[0].total_s is None:
+        return {}
+    rows = [(row.title, np.broadcast_to(row.total_s, each.shape)) for row, _ in _leading(fabric, group, asked, each)]
+    seconds = {(title, size): float(took[n]) for title, took in rows for n, size in enumerate(each.tolist())}
+    return seconds | {(str(cell.algorithm), float(each[n])): cell.total_s or inf for n, cell in enumerate(picks)}
 
 
 def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]) -> PointTimes:

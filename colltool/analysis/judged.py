@@ -36,10 +36,22 @@ def judged(price: Price, fabric: Fabric, group: GroupSpec, readings: Readings) -
         known = {key: replace(row, no_interval=why) for key, row in every.items()}
     else:
         before = _before(price, fabric, group, readings)
-        known = {key: _with_interval(row, price, fabric, group, readings, before) for key, row in every.items()}
+        known = {key: _with_interval(row, price.primitive, fabric, group, readings, before) for key, row in every.items()}
     library = price.library._replace(runs=known[id(runs)]) if price.library and runs else price.library
     found = replace(price, results=tuple(known[id(row)] for row in price.results), library=library)
     return replace(found, accuracy=_accuracy(found, fabric, group, readings))
+
+
+def judged_row(
+    row: AlgorithmEstimate, primitive: Primitive, fabric: Fabric, group: GroupSpec, readings: Readings
+) -> AlgorithmEstimate:
+    """A row of one size with its interval."""
+    if readings.ideal:
+        return replace(row, no_interval=NO_INTERVAL)
+    other = before_dials(fabric)
+    size = float(row.bytes)
+    before = None if other is None else seconds_by_schedule(other, primitive, size, group, readings, (row.spec,))
+    return _with_interval(row, primitive, fabric, group, readings, before)
 
 
 def larger_side(accuracy: Accuracy | None, row: AlgorithmEstimate) -> Accuracy | None:
@@ -63,12 +75,12 @@ Before = Mapping[tuple[str, str], float] | None
 
 
 def _with_interval(
-    row: AlgorithmEstimate, price: Price, fabric: Fabric, group: GroupSpec, readings: Readings, before: Before
+    row: AlgorithmEstimate, primitive: Primitive, fabric: Fabric, group: GroupSpec, readings: Readings, before: Before
 ) -> AlgorithmEstimate:
     base = None if before is None else before.get((row.title, str(row.protocol)), before.get((row.title, ""), inf))
     interval = interval_of(
         fabric,
-        price.primitive,
+        primitive,
         group,
         float(row.bytes),
         readings,

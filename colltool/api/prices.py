@@ -285,6 +285,12 @@ def explain(
         slow = [one.row and with_slow_rank([one.row], share, loaded, one.primitive, who, asked.readings)[0]
                 for one in found.entries]  # fmt: skip
         found = replace(found, entries=tuple(one._replace(row=row) for one, row in zip(found.entries, slow, strict=True)))
+    if found.group is not None:
+        from colltool.analysis.judged import judged_row
+
+        who = found.group.spec
+        rows = (one.row and judged_row(one.row, one.primitive, loaded, who, asked.readings) for one in found.entries)
+        found = replace(found, entries=tuple(one._replace(row=row) for one, row in zip(found.entries, rows, strict=True)))
     if loaded.library_name == "nccl":
         from colltool.nccl.nccl_choice import with_estimates
 

@@ -16,9 +16,9 @@ from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
     Distance,
-    Place,
-    Question,
-    Spread,
+    ErrorQuestion,
+    MeasuredPlace,
+    PriceSpread,
     by_size,
     comparable,
     index,
@@ -93,7 +93,7 @@ class Interval(NamedTuple):
         return sqrt(sum(value**2 for name, value in self.parts if name != "shift"))
 
 
-class Ground(NamedTuple):
+class ErrorGround(NamedTuple):
     """What of a price's error is the same for all sizes and schedules on a group.
 
     Args:
@@ -102,7 +102,7 @@ class Ground(NamedTuple):
         p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
     """
 
-    asked: Question
+    asked: ErrorQuestion
     basis: Basis | None
     device: str
     wire: str
@@ -156,21 +156,21 @@ def interval_of(
     return ground.interval(size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process, posterior=posterior)
 
 
-def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: Readings) -> Ground:
+def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: Readings) -> ErrorGround:
     """The question, and the basis where it is not for the distance to say."""
     outer = placed.spans[-1].tier
     device = fabric.device or ""
-    place_ = Place(generation_of(fabric), medium_of(outer), is_network(outer))
+    place_ = MeasuredPlace(generation_of(fabric), medium_of(outer), is_network(outer))
     p2p_unknown = any(medium_of(span.tier) == "pcie" for span in placed.spans)
     racks = place_.across and outer.ranks_inside >= FEWEST_IN_A_RACK
     foreign = fabric.announced or fabric.hypothetical or p2p_unknown or bool(placed.domains)
-    asked = Question(place_, str(primitive), placed.ranks, size, device.startswith(_AMD), racks, foreign=foreign)
+    asked = ErrorQuestion(place_, str(primitive), placed.ranks, size, device.startswith(_AMD), racks, foreign=foreign)
     basis: Basis | None = None
     if readings.numbers == "datasheet" or not has_library_layer(placed, primitive):
         basis = "datasheet"
     elif fabric.announced:
         basis = "announced"
-    return Ground(asked, basis, device, outer.name, p2p_unknown)
+    return ErrorGround(asked, basis, device, outer.name, p2p_unknown)
 
 
 def before_dials(fabric: Fabric) -> Fabric | None:
@@ -202,7 +202,7 @@ def is_network(tier: Tier) -> bool:
     return medium_of(tier) in _NETWORKS.values() or tier.ranks_inside > 1
 
 
-def _measured(ground: Ground, total_s: float, posterior: float | None, *, changed: bool) -> Interval:
+def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, changed: bool) -> Interval:
     asked, known = ground.asked, law()
     spread = spread_of(asked, known, index(), posterior)
     wide = known["kappa"] * spread.sigma
@@ -224,7 +224,7 @@ def _measured(ground: Ground, total_s: float, posterior: float | None, *, change
     )
 
 
-def _by_datasheet(ground: Ground, total_s: float) -> Interval:
+def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
     """Prices without a library's own time are mostly too fast: the shift of their class is in the interval."""
     asked, known = ground.asked, law()
     scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
@@ -247,7 +247,7 @@ def _by_datasheet(ground: Ground, total_s: float) -> Interval:
     )
 
 
-def _basis(asked: Question, spread: Spread, rows: int, posterior: float | None, *, changed: bool) -> Basis:
+def _basis(asked: ErrorQuestion, spread: PriceSpread, rows: int, posterior: float | None, *, changed: bool) -> Basis:
     if changed:
         return "changed"
     if posterior is not None:
@@ -263,7 +263,7 @@ def _basis(asked: Question, spread: Spread, rows: int, posterior: float | None, 
     return "interpolated" if within else "extrapolated"
 
 
-def _reason(ground: Ground, parts: tuple[tuple[str, float], ...], nearest: Distance | None, rows: int) -> str:
+def _reason(ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: Distance | None, rows: int) -> str:
     """The largest part beside the base in words, if it is felt; else how many rows are like it."""
     base = dict(parts).get("base", 0.0)
     name, value = max(((name, value) for name, value in parts if name != "base"), key=lambda part: part[1], default=("base", 0.0))
@@ -287,7 +287,7 @@ _WORDS = {
 }
 
 
-def _unmeasured_words(ground: Ground) -> str:
+def _unmeasured_words(ground: ErrorGround) -> str:
     asked = ground.asked
     if ground.basis == "announced":
         return "announced: nobody has measured it"
@@ -297,7 +297,7 @@ def _unmeasured_words(ground: Ground) -> str:
     return "no measurement of such a schedule"
 
 
-def _distance_words(asked: Question, name: str, nearest: Distance) -> str:
+def _distance_words(asked: ErrorQuestion, name: str, nearest: Distance) -> str:
     """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is named."""
     if name == "collective":
         return f"no {_spoken(asked.collective)} was measured there"

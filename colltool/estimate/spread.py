@@ -25,7 +25,7 @@ MOST_RANKS, MOST_SIZE = 4.0, 6.0
 Law = Mapping[str, float]
 
 
-class Place(NamedTuple):
+class MeasuredPlace(NamedTuple):
     """Where rows are comparable: GPU generation, medium, and whether it joins nodes."""
 
     generation: str
@@ -33,7 +33,7 @@ class Place(NamedTuple):
     across: bool
 
 
-class Series(NamedTuple):
+class MeasuredSeries(NamedTuple):
     """Rows of one source, collective and rank count; ``sizes``: log2 of bytes, ascending."""
 
     collective: str
@@ -42,10 +42,10 @@ class Series(NamedTuple):
     source: str
 
 
-Index = Mapping[Place, tuple[Series, ...]]
+Index = Mapping[MeasuredPlace, tuple[MeasuredSeries, ...]]
 
 
-class Question(NamedTuple):
+class ErrorQuestion(NamedTuple):
     """What is priced, as far as its error depends on it.
 
     Args:
@@ -56,7 +56,7 @@ class Question(NamedTuple):
         foreign: nobody can have measured it: an announced machine, an algorithm that its library does not run.
     """
 
-    place: Place
+    place: MeasuredPlace
     collective: str
     ranks: int
     size: float
@@ -73,7 +73,7 @@ class Distance(NamedTuple):
     collective: float
     ranks: float
     size: float
-    series: Series
+    series: MeasuredSeries
     log_size: float
 
     @property
@@ -81,7 +81,7 @@ class Distance(NamedTuple):
         return self.collective**2 + self.ranks**2 + self.size**2
 
 
-class Spread(NamedTuple):
+class PriceSpread(NamedTuple):
     """The parts of sigma that are not 0, largest first, and the nearest measured row; None without any."""
 
     parts: tuple[tuple[str, float], ...]
@@ -108,17 +108,17 @@ def index() -> Index:
 
 def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) -> Index:
     """Series by place; ``without``: sources that are left out."""
-    found: dict[Place, list[Series]] = {}
+    found: dict[MeasuredPlace, list[MeasuredSeries]] = {}
     for row in rows:
         if row["source"] in without:
             continue
-        place = Place(row["generation"], row["medium"], row["scope"] == "across")
+        place = MeasuredPlace(row["generation"], row["medium"], row["scope"] == "across")
         sizes = tuple(sorted(log2(int(size)) for size in row["bytes"].split()))
-        found.setdefault(place, []).append(Series(row["collective"], int(row["ranks"]), sizes, row["source"]))
+        found.setdefault(place, []).append(MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"]))
     return {place: tuple(several) for place, several in found.items()}
 
 
-def spread_of(asked: Question, law: Law, index: Index, posterior: float | None = None) -> Spread:
+def spread_of(asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None) -> PriceSpread:
     """The parts of sigma for a question.
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count; where it is known it stands for the
@@ -136,10 +136,10 @@ def spread_of(asked: Question, law: Law, index: Index, posterior: float | None =
     found["launch"] = law["launch"] * _fading(at, _KNOTS["1MB"], _256MB) if asked.one_process else 0.0
     found["dials"] = law[f"dials_{scope}"] * asked.moved
     parts = sorted(((name, value) for name, value in found.items() if value > 0), key=lambda part: -part[1])
-    return Spread(tuple(parts), nearest)
+    return PriceSpread(tuple(parts), nearest)
 
 
-def nearest_row(asked: Question, law: Law, index: Index) -> Distance | None:
+def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None:
     """The measured row of the same place at the least distance; None where nothing was measured there."""
     at, ranks = log2(asked.size), log2(asked.ranks)
     best: Distance | None = None
@@ -158,7 +158,7 @@ def nearest_row(asked: Question, law: Law, index: Index) -> Distance | None:
     return best
 
 
-def comparable(asked: Question, index: Index) -> int:
+def comparable(asked: ErrorQuestion, index: Index) -> int:
     """Measured rows of the same place and collective within :data:`NEAR_RANKS` and :data:`NEAR_SIZE` doublings."""
     at, ranks = log2(asked.size), log2(asked.ranks)
     near = [

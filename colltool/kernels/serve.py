@@ -23,6 +23,7 @@ from colltool.kernels.files import AskedLibrary
 from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
 from colltool.kernels.intervals import kernel_interval
 from colltool.kernels.price import ground, price_experts, price_kernels, where_of
+from colltool.kernels.results import KernelEstimate
 from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
 from colltool.nccl.nccl_choice import with_library_choice
 from colltool.training.files.presets import preset_names, read_device
@@ -172,7 +173,19 @@ def _reduced(on: ServedOn, size: float, group: GroupSpec) -> ServedCall:
     found = price_kernels(on.engine, on.fabric, "all_reduce", size, group)
     choice, best = found.library, found.best
     assert choice is not None
-    return ServedCall(best.total_s, best.kernel, choice.reason, best.wire, best.error, best.notes, best.interval)
+    return _by_kernel(best, best.kernel, choice.reason)
+
+
+def _by_kernel(best: KernelEstimate, name: str, why: str) -> ServedCall:
+    return ServedCall(
+        seconds=best.total_s,
+        kernel=name,
+        why=why,
+        wire=best.wire,
+        error=best.error,
+        notes=best.notes,
+        interval=best.interval,
+    )
 
 
 def _by_library(on: ServedOn, primitive: Primitive, size: float, group: GroupSpec) -> ServedCall:
@@ -195,8 +208,7 @@ def _exchanged(on: ServedOn, name: str, what: Tokens, group: GroupSpec) -> tuple
     found = price_experts(on.experts, on.fabric, name, what, group)
     best = found.best
     why = "the faster of its modes" if on.experts else "the fastest measured on this machine"
-    name = f"{best.library} {best.kernel}"
-    return best.bytes, ServedCall(best.total_s, name, why, best.wire, best.error, best.notes, best.interval)
+    return best.bytes, _by_kernel(best, f"{best.library} {best.kernel}", why)
 
 
 def _kv(

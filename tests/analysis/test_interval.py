@@ -20,7 +20,7 @@ from colltool.estimate import spread
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
 from colltool.estimate.interval import GENERATIONS, Interval, ground_of, interval_of, ratio_sigma
-from colltool.estimate.spread import Place, Question, index, indexed, law, nearest_row, spread_of
+from colltool.estimate.spread import ErrorQuestion, MeasuredPlace, index, indexed, law, nearest_row, spread_of
 from colltool.render.estimates import within_words
 from colltool.render.schemas import document_schema
 
@@ -33,11 +33,14 @@ SOURCES = sorted({series.source for several in index().values() for series in se
 places = st.sampled_from(PLACES)
 ranks = st.sampled_from([2**power for power in range(1, 14)] + [72, 144, 1440])
 sizes = st.floats(3, 36).map(lambda power: 2.0**power)
-questions = st.builds(Question, places, st.sampled_from(COLLECTIVES), ranks, sizes, st.booleans(), st.booleans(), st.booleans(),
-                      st.floats(0, 3))  # fmt: skip
+flags = st.booleans()
+questions = st.builds(
+    ErrorQuestion, places, st.sampled_from(COLLECTIVES), ranks, sizes, amd=flags, racks=flags, one_process=flags,
+    moved=st.floats(0, 3),
+)  # fmt: skip
 
 
-def sigma(asked: Question, rows: spread.Index | None = None) -> float:
+def sigma(asked: ErrorQuestion, rows: spread.Index | None = None) -> float:
     return spread_of(asked, law(), index() if rows is None else rows).sigma
 
 
@@ -53,7 +56,7 @@ def width(one: Interval) -> float:
 
 
 @given(questions, st.floats(0.01, 6))
-def test_the_distance_never_falls_when_a_question_moves_away_from_all_rows(asked: Question, away: float) -> None:
+def test_the_distance_never_falls_when_a_question_moves_away_from_all_rows(asked: ErrorQuestion, away: float) -> None:
     """Beyond the largest that was measured, in ranks and in size."""
     several = index()[asked.place]
     most, largest = max(one.ranks for one in several), max(one.sizes[-1] for one in several)
@@ -69,23 +72,23 @@ def test_the_distance_never_falls_when_a_question_moves_away_from_all_rows(asked
 
 
 @given(questions, st.floats(0, 2))
-def test_sigma_never_falls_when_a_dial_moves_further(asked: Question, more: float) -> None:
+def test_sigma_never_falls_when_a_dial_moves_further(asked: ErrorQuestion, more: float) -> None:
     assert sigma(asked._replace(moved=asked.moved + more)) >= sigma(asked) - 1e-12
 
 
 @given(questions, st.sampled_from(["generation", "medium"]))
-def test_sigma_never_falls_for_a_device_or_a_medium_without_rows(asked: Question, part: str) -> None:
+def test_sigma_never_falls_for_a_device_or_a_medium_without_rows(asked: ErrorQuestion, part: str) -> None:
     other = asked.place._replace(**{part: "never measured"})
     assert sigma(asked._replace(place=other)) >= sigma(asked) - 1e-12
 
 
 @given(questions)
-def test_sigma_never_falls_for_a_collective_without_rows(asked: Question) -> None:
+def test_sigma_never_falls_for_a_collective_without_rows(asked: ErrorQuestion) -> None:
     assert sigma(asked._replace(collective="never measured")) >= sigma(asked) - 1e-12
 
 
 @given(questions, st.sets(st.sampled_from(SOURCES), min_size=1, max_size=12))
-def test_taking_sources_away_narrows_no_interval(asked: Question, without: set[str]) -> None:
+def test_taking_sources_away_narrows_no_interval(asked: ErrorQuestion, without: set[str]) -> None:
     left = {place: tuple(one for one in several if one.source not in without) for place, several in index().items()}
     assert sigma(asked, left) >= sigma(asked) - 1e-12
 
@@ -93,13 +96,13 @@ def test_taking_sources_away_narrows_no_interval(asked: Question, without: set[s
 @given(st.floats(3, 36).map(lambda power: 2.0**power))
 def test_across_nodes_is_no_surer_than_inside(size: float) -> None:
     """What is measured, and what is not."""
-    inside, across = (Question(Place("hopper", medium, far), "all_reduce", count, size) for medium, far, count in
+    inside, across = (ErrorQuestion(MeasuredPlace("hopper", medium, far), "all_reduce", count, size) for medium, far, count in
                       (("nvlink", False, 8), ("ib", True, 16)))  # fmt: skip
     assert sigma(across) >= sigma(inside)
 
 
 @given(questions, st.floats(0.01, 2))
-def test_a_machine_s_own_posterior_stands_for_racks_and_distance(asked: Question, posterior: float) -> None:
+def test_a_machine_s_own_posterior_stands_for_racks_and_distance(asked: ErrorQuestion, posterior: float) -> None:
     found = spread_of(asked, law(), index(), posterior)
     base = dict(spread_of(asked, law(), index()).parts)["base"]
     assert not {"racks", "ranks", "size", "collective", "unmeasured"} & {name for name, _ in found.parts}
@@ -219,7 +222,7 @@ def test_the_reason_is_the_largest_part() -> None:
     assert interval("mi355x", 16, "1MB").reason.startswith("AMD clusters differ")
     far = ground_of(colltool.load_fabric("dgx-a100"), AR, place(colltool.load_fabric("dgx-a100"), 160), 2.0**30, Readings())
     told = far.interval(2.0**30, 1e-3).reason
-    most = max(one.ranks for one in index()[Place("ampere", "ib", True)])
+    most = max(one.ranks for one in index()[MeasuredPlace("ampere", "ib", True)])
     assert told == f"no measurement beyond {most} ranks"
 
 

@@ -56,7 +56,7 @@ FEWEST_SOURCES, LEAST_OF_A_CLASS = 8, 0.80
 LEAST_ROWS, LEAST_SOURCES, MOST_ROWS = 0.87, 0.83, 0.95
 
 
-def where_of(row: Row) -> spread.Question:
+def where_of(row: Row) -> spread.ErrorQuestion:
     """The row as the law asks for it; the medium is the machine's own, where its fabric is of another one."""
     fabric = colltool.load_fabric(row.source.fabric, row.source.overrides)
     primitive = parse_primitive(row.collective)
@@ -101,7 +101,7 @@ class Judged(NamedTuple):
     """A row, the question it answers, and seconds of the price that has not seen its source, and of the datasheet."""
 
     row: Row
-    asked: spread.Question
+    asked: spread.ErrorQuestion
     price_s: float
     datasheet_s: float
     fitted: bool  # a library's own numbers are in the price
