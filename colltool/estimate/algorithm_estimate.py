@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from math import inf, sqrt
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
@@ -19,6 +19,9 @@ from colltool.base.formatting import format_bytes, format_rate, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.base.result import same
 from colltool.estimate.cut_bound import CutBound
+
+if TYPE_CHECKING:
+    from colltool.estimate.interval import Interval
 
 
 class Curve(NamedTuple):
@@ -222,6 +225,7 @@ class AlgorithmEstimate:
         cut_bound: None if the schedule runs on other links than the group's.
         late_below: the same schedule on wires alone, and on wires with contention; None where nothing stands on these.
         factor: exp(d) of the machine (layer 4); None for 1.
+        interval: where nine of ten measurements lie; None without one, and ``no_interval`` says why.
     """
 
     choice: Choice
@@ -246,6 +250,8 @@ class AlgorithmEstimate:
     software_time: SoftwareTime = NO_SOFTWARE_TIME
     late_below: Callable[[], tuple[AlgorithmEstimate, AlgorithmEstimate]] | None = None
     factor: Number | None = None
+    interval: Interval | None = None
+    no_interval: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AlgorithmEstimate):

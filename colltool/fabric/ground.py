@@ -5,7 +5,7 @@ The numbers are private to the fabric's tiers: a file keeps wires and contention
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -179,6 +179,15 @@ def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
     named = facts.model_copy(update=other) if facts else LibraryFacts(name=library, version=version or None)
     kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
     return on_ground(kept.model_copy(update={"library": named}))
+
+
+def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
+    """The fabric before some of its overrides, under the same library; None where it was not loaded with any of these."""
+    kept = [f"{key}={value}" for key, value in fabric.overrides if key not in keys]
+    if fabric.again is None or len(kept) == len(fabric.overrides):
+        return None
+    before, facts = fabric.again(kept), fabric.library_facts
+    return before if facts is None else under_library(before, facts.name, facts.version or "")
 
 
 def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +75,18 @@ def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
     ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key. Raises ManyErrors with everything wrong in the content.
     """
     if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
-        filed = fabric_reading(fabric) if overrides else None
-        return _finished(fabric_reading(fabric, overrides), filed)
+        return _finished(fabric_reading(fabric, overrides), partial(load_fabric, fabric))
     file, name = find_fabric(fabric)
     text = read_text(file, "definition", name)  # once: it may be a pipe
     alone = "like:" not in text  # else another file, which may change, is a part of it
     if len(text) <= MOST_KEPT and alone and all(isinstance(one, str) for one in overrides):
         return _loaded(text, name, tuple(overrides))
-    filed = _of_text(text, file, name, ()) if overrides else None
-    return _finished(_of_text(text, file, name, overrides), filed)
+    return _finished(_of_text(text, file, name, overrides), partial(_read_again, text, file, name))
+
+
+def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
+    """A file that was read, with other overrides: it may be a pipe."""
+    return _finished(_of_text(text, file, name, overrides))
 
 
 @lru_cache(maxsize=32)
@@ -100,8 +104,7 @@ def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, An
 
 def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
     """A fabric from YAML text that errors call ``name``."""
-    filed = read(Fabric, text, name, (), SHORT) if overrides else None
-    return _finished(read(Fabric, text, name, overrides, SHORT), filed)
+    return _finished(read(Fabric, text, name, overrides, SHORT), partial(read_fabric, text, name))
 
 
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
@@ -192,8 +195,8 @@ def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
                 tier["source"] = {what: said for what, said in tier["source"].items() if what != name.partition(".")[0]}
 
 
-def _finished(reading: Reading[Fabric], filed: Reading[Fabric] | None = None) -> Fabric:
-    """The fabric on its library's numbers; ``filed``: the same without overrides, which act on what the file says."""
+def _finished(reading: Reading[Fabric], again: Callable[[list[str]], Fabric] | None = None) -> Fabric:
+    """The fabric on its library's numbers; ``again`` loads it with other overrides: these act on what the file itself says."""
     if reading.model is not None and reading.model.uncertainty:
         from colltool.fabric.variants import parameter_ranges
 
@@ -204,9 +207,14 @@ def _finished(reading: Reading[Fabric], filed: Reading[Fabric] | None = None) ->
                 parameter_ranges(reading.model, [f"{key}={how}"])
             except ColltoolError as error:
                 reading.refuse(("uncertainty", key), error.what, error.fix)
-    as_filed = filed.model if filed is not None else None
-    fabric = on_ground(reading.result(), as_filed)
-    return fabric.with_overrides(reading.overrides, as_filed) if reading.overrides else fabric
+    fabric = reading.result()
+    if not reading.overrides:
+        return on_ground(fabric)
+    filed = None
+    if again is not None:
+        with suppress(ColltoolError):  # a file that only its overrides make valid
+            filed = again([])
+    return on_ground(fabric, filed).with_overrides(reading.overrides, filed, again)
 
 
 _SHORT = Shorthand(example="switch=30000")

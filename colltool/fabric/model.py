@@ -228,6 +228,7 @@ class Fabric(Part):
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
     _machine: Machine | None = PrivateAttr(default=None)
     _filed: Fabric | None = PrivateAttr(default=None)
+    _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
     @property
@@ -343,10 +344,22 @@ class Fabric(Part):
         """The same fabric without its overrides, as its file has it; None without overrides."""
         return self._filed
 
-    def with_overrides(self, overrides: tuple[tuple[str, str], ...], filed: Fabric | None) -> Fabric:
+    @property
+    def again(self) -> Callable[[list[str]], Fabric] | None:
+        """Loads the fabric with other overrides; None where it was loaded with none."""
+        return self._again
+
+    def with_overrides(
+        self,
+        overrides: tuple[tuple[str, str], ...],
+        filed: Fabric | None = None,
+        again: Callable[[list[str]], Fabric] | None = None,
+    ) -> Fabric:
+        """The fabric with overrides as given; ``filed``: without them, ``again`` loads it with others."""
         fabric = self.model_copy()
         fabric._overrides = overrides
         fabric._filed = filed
+        fabric._again = again
         return fabric
 
     def __eq__(self, other: object) -> bool:

@@ -82,7 +82,7 @@ def moves(where: Fabric, at: Place, key: str, worse: float) -> tuple[bool, bool]
     for ranks in dict.fromkeys(
         (min(inside, 8), min(where.ranks, 2 * inside), where.ranks if where.ranks <= 4096 else 2 * inside)
     ):
-        if ranks < 2 or where.ranks % ranks and where.domains:
+        if ranks < 2 or (where.ranks % ranks and where.domains):
             continue
         for primitive in ("ar", "a2a"):
             for size in (1e3, 64e6):

@@ -37,12 +37,13 @@ _MOST_ROWS = 8
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
     """The result, its error, and what would change it."""
     pick = f", {r.spoken(price)}'s pick" if price.shows_pick and row is price.best else ""
-    answer = f"{r.named(price, row)}{pick}: {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
+    off = f" ({told})" if (told := r.within(row)) else ""
+    answer = f"{r.named(price, row)}{pick}: {format_time(float(row.total_s))}{off}, busbw {format_rate(float(row.busbw_Bps))}"
     answer += f". {sentence(r.heading(price))}."
-    if price.accuracy is not None and row.selectable:
-        answer += f" {r.off_by([price.accuracy])}{_beside(price, row, price.accuracy.median)}."
-    for told in price.inert:
-        answer += f" {told.key} moves nothing here: {told.reason.replace(row.title, r.named(price, row))}."
+    if price.accuracy is not None and row.selectable and (beside := _beside(price, row, price.accuracy.median)):
+        answer += f" {sentence(beside)}."
+    for inert in price.inert:
+        answer += f" {inert.key} moves nothing here: {inert.reason.replace(row.title, r.named(price, row))}."
     seconds = {"latency": row.steps_s, "bandwidth": row.moved_s, "overhead": row.overhead_s, "software": row.rest_s}
     return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
@@ -55,12 +56,12 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
         name = r.named(price, price.fastest)  # only a pick is not the fastest
         if price.fastest.status == "own":
             before = "" if price.fastest.protocol else " before any library's overhead"
-            return f"; {name}, of your own, would take {whole_percent(gain)} less{before}"
-        return f"; {name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
+            return f"{name}, of your own, would take {whole_percent(gain)} less{before}"
+        return f"{name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
     close = [one for one in price.leading if one is not row and float(one.total_s) <= own * (1 + error)]
     more = f" and {len(close) - 1} more" if len(close) > 1 else ""
-    behind = "; the runner-up is further behind" if len(price.leading) > 1 else ""
-    return f"; {r.named(price, close[0])}{more} may be as fast" if close else behind
+    behind = "the runner-up is further behind" if len(price.leading) > 1 else ""
+    return f"{r.named(price, close[0])}{more} may be as fast" if close else behind
 
 
 _TURNS = {
@@ -247,8 +248,8 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     first, *later = starts
     who = first[0] + "".join(f", {name} from {title_size(float(one.bytes))}" for name, one in later)
     told = f"{who}{'' if later else ' at every size'}: {r.heading(prices[0], '')}."
-    errors = [price.accuracy for price in prices if price.accuracy is not None and price.best.selectable]
-    return f"{told} {r.off_by(errors)}." if errors else told
+    intervals = [(one.best.interval, float(one.best.total_s)) for one in prices if one.best.interval is not None]
+    return f"{told} {r.within_several(intervals)}." if intervals else told
 
 
 def _list_blocks(result: PriceList) -> list[Block]:
