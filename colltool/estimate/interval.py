@@ -24,6 +24,7 @@ from colltool.estimate.spread import (
     index,
     law,
     spread_of,
+    unmeasured,
 )
 from colltool.fabric.model import Fabric, Tier
 
@@ -44,11 +45,12 @@ Basis = Literal["measured", "interpolated", "extrapolated", "other machine", "ch
 
 GENERATIONS = {
     "a100-40gb": "ampere", "a100-80gb": "ampere", "a800": "ampere",
-    "h100": "hopper", "h200": "hopper", "h800": "hopper", "h20": "hopper", "gh200": "hopper",
+    "h100": "hopper", "h200": "hopper", "h800": "hopper", "h20": "hopper", "gh200": "gh200",
     "b200": "blackwell", "gb200": "blackwell", "b300": "blackwell", "gb300": "blackwell",
     "mi300x": "cdna3", "mi325x": "cdna3", "mi355x": "cdna4",
 }  # fmt: skip
-"""Devices whose collectives run alike: NCCL has one set of constants for Blackwell and Blackwell Ultra."""
+"""Devices whose collectives run alike: NCCL has one set of constants for Blackwell and Blackwell Ultra. GH200 is a Hopper, but
+four of them are joined by NVLink without a switch."""
 _AMD = ("mi",)
 _NETWORKS = {
     "slingshot": "slingshot", "efa": "efa", "tcpx": "tcpx", "roce": "roce", "qsfp": "roce", "ethernet": "roce",
@@ -225,13 +227,18 @@ def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, c
 
 
 def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
-    """Prices without a library's own time are mostly too fast: the shift of their class is in the interval."""
+    """Prices without a library's own time are mostly too fast: the shift of their class is in the interval.
+
+    The class is of GPUs that NCCL and RCCL were measured on: others are no surer than what was not measured.
+    """
     asked, known = ground.asked, law()
     scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
-    sigma = by_size(known, f"datasheet_{scope}", at)
+    plain = by_size(known, f"datasheet_{scope}", at)
+    far = 0.0 if asked.place in index() and not asked.foreign else unmeasured(known, scope, at)
+    sigma = hypot(plain, far)
     shift = by_size(known, f"datasheet_mean_{scope}", at, signed=True)
     wide = high = known["kappa"] * sigma
-    parts: tuple[tuple[str, float], ...] = (("datasheet", sigma), ("shift", shift))
+    parts: tuple[tuple[str, float], ...] = (("datasheet", plain), *((("unmeasured", far),) if far else ()), ("shift", shift))
     reason = "a datasheet's numbers without a library's own time, mostly too fast"
     if ground.p2p_unknown:
         high, parts, reason = known["kappa"] * hypot(sigma, known["p2p"]), (("p2p", known["p2p"]), *parts), _WORDS["p2p"]
