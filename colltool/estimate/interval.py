@@ -274,9 +274,10 @@ def _reason(ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: 
     """The largest part beside the base in words, if it is felt; else how many rows are like it."""
     base = dict(parts).get("base", 0.0)
     name, value = max(((name, value) for name, value in parts if name != "base"), key=lambda part: part[1], default=("base", 0.0))
-    if name == "base" or value < base / 2:
-        count = f"{rows} measurement{'s' * (rows != 1)} like it"
-        return count if rows else "measurements of such machines"
+    if (name == "base" or value < base / 2) and rows:
+        return f"{rows} measurement{'s' * (rows != 1)} like it"
+    if name == "base":
+        return "measurements of such machines"
     if name == "unmeasured" and nearest is not None:  # so far away that it is taken as if nothing had been
         name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
     if nearest is not None and name in ("ranks", "size", "collective"):
