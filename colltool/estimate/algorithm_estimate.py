@@ -256,9 +256,8 @@ class AlgorithmEstimate:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AlgorithmEstimate):
             return NotImplemented
-        names = (
-            one.name for one in fields(self) if one.name not in (*LATE, "late_phases", "late_below", "cut_bound", "software_time")
-        )
+        apart = (*LATE, "late_phases", "late_below", "cut_bound", "software_time", "interval", "no_interval")
+        names = (field.name for field in fields(self) if field.name not in apart)
         return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "moved_s", "total_s"))
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys

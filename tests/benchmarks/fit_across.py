@@ -196,7 +196,7 @@ def fitted_hop(bases: dict[str, Data], without: Collection[str] = ()) -> Hop:
 _ALL = ("ampere", "hopper", "blackwell", "vr200")
 _EIGHTS = ("ampere", "hopper", "b200", "b300")
 _RACKS = ("gb200", "gb300", "vr200")
-_CLOUDS = ("ib", "roce", "efa", "tcpxo")
+_CLOUDS = ("ib", "roce", "efa", "tcpx")
 _HOST = "LL's rate is a CPU's and a proxy's, not the NIC's"
 _COLLNET = "Switches: NCCL's own model, 31 us for the network hop of CollNetDirect, over two passes of two levels"
 _HAND = "by coordinate descent, as tests/benchmarks/fit_across.py does it"
@@ -219,7 +219,7 @@ def tables(network: Hop, slingshot: Hop) -> list[str]:
         _hop_table(("roce",), _ALL, told, network, 6.0),
         _hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", _EFA, 6.0),
         _hop_table(
-            ("tcpxo",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0
+            ("tcpx",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0
         ),
         _hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
         _spark_table(),
