@@ -244,7 +244,7 @@ def test_no_room_has_the_name_of_a_public_function() -> None:
     assert not {name.split(".")[1] for name in MODULES if "." in name} & set(colltool.__all__)
 
 
-# the 25th room reads other programs' dumps of machines, as export writes their files; with it came the last arrows
+# the 26th room is what measured machines do beyond their library
 MOST_ROOMS, MOST_ARROWS = 26, 152
 
 
