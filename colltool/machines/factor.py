@@ -32,7 +32,7 @@ class RankLine(NamedTuple):
     sigma: tuple[float, ...]
 
 
-class Place(NamedTuple):
+class GridCell(NamedTuple):
     """A grid cell by its lower corner, and how far into it a value lies (0 to 1; arrays where the sizes are)."""
 
     index: Any
@@ -70,19 +70,19 @@ class MachineFactor:
         return low + (high - low) * column.share
 
 
-def _place(points: Sequence[float], at: float) -> Place:
+def _place(points: Sequence[float], at: float) -> GridCell:
     index = bisect_right(points, at) - 1
     if index < 0:
-        return Place(0, 0.0)
+        return GridCell(0, 0.0)
     if index >= len(points) - 1:
-        return Place(len(points) - 1, 0.0)
-    return Place(index, (at - points[index]) / (points[index + 1] - points[index]))
+        return GridCell(len(points) - 1, 0.0)
+    return GridCell(index, (at - points[index]) / (points[index + 1] - points[index]))
 
 
-def _size_place(size: float) -> Place:
+def _size_place(size: float) -> GridCell:
     at = min(max(log2(size) - _FIRST, 0.0), len(SIZES) - 1.0)
     index = min(int(at), len(SIZES) - 2)
-    return Place(index, at - index)
+    return GridCell(index, at - index)
 
 
 def _between_arrays(lower: Sequence[float], upper: Sequence[float], share: float, sizes: Any) -> Any:
@@ -101,7 +101,7 @@ class Borrowed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Machine:
+class MeasuredMachine:
     """What is known of one kind of machine beyond wires, contention and library.
 
     Args:
