@@ -31,6 +31,7 @@ _LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}
 _WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
 _SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
 _CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
+_UPLINKS = Accepted("a number from 1 to 1000, such as 3")
 _LEVELS = Accepted(f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
 _TRUNK = Accepted("the rate of an endpoint's whole trunk, such as 1.6Tbps", "rate")
@@ -111,10 +112,13 @@ class ClosTier(SizedTier):
 
     ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however many ports they have. ``rails``:
     ``only`` where rails never meet: ranks at different places of their domains reach each other by way of a neighbour inside one.
+    ``oversubscription`` of a single level: of the uplinks that each endpoint has to it, so it is read as a leaf of one endpoint
+    each and a spine.
     """
 
     topology: Literal["clos"]
     alpha: ft.Alpha | None = None
+    oversubscription: Annotated[ft.Ratio | None, _UPLINKS] = None
     trunk: Annotated[ft.Bandwidth | None, _TRUNK] = None
     levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
     planes: Annotated[Planes | None, PLANES] = None
@@ -138,6 +142,7 @@ class ClosTier(SizedTier):
     def _levels_agree(self) -> ClosTier:
         """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at most ``MAX_RATIO``."""
         parts.check_switch(self.in_network, self.protocols or ())
+        self._open_uplinks()
         levels, size, slips, names = self.levels, self.size, [], self.level_names
         if self.trunk is not None and (other := next((key for key in ("levels", "sizing") if getattr(self, key)), None)):
             fix = "remove it, and describe the switches inside an endpoint as a tier of their own"
@@ -171,6 +176,27 @@ class ClosTier(SizedTier):
                 slips.append(Slip(f"oversubscribed {total:g}:1 against the endpoints", fix, ("levels", at, "oversubscription")))
         parts.refuse(slips)
         return self
+
+    def _open_uplinks(self) -> None:
+        """Write a single level with oversubscription out as what it is: a leaf for each endpoint, and a spine above them."""
+        levels = self.levels or ()
+        ratio = self.oversubscription
+        if ratio is not None and self.trunk is not None:
+            raise Slips(Slip("a trunk is an uplink itself", "remove this one", ("oversubscription",)))
+        if ratio is not None and len(levels) > 1:
+            fix = f"give it to the level that the uplinks enter: levels.{levels[-1].name}.oversubscription"
+            raise Slips(Slip("is that of a single level", fix, ("oversubscription",)))
+        if len(levels) == 1 and (ratio is not None or levels[0].oversubscription != 1):
+            spine = levels[0]
+        elif not levels and ratio is not None and self.alpha is not None:
+            spine = Level.model_construct(name="spine", group=self.size, alpha=self.alpha, oversubscription=ratio)
+        else:
+            return
+        if ratio is not None:
+            spine = spine.model_copy(update={"oversubscription": ratio})
+        below = "leaf" if spine.name != "leaf" else "endpoint"
+        leaf = spine.model_copy(update={"name": below, "group": 1, "oversubscription": 1.0})
+        self.__dict__.update(alpha=None, oversubscription=None, levels=(leaf, spine))
 
 
 Tier = Annotated[
