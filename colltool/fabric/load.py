@@ -198,6 +198,8 @@ def _finished(reading: Reading[Fabric]) -> Fabric:
             except ColltoolError as error:
                 reading.refuse(("uncertainty", key), error.what, error.fix)
     fabric = reading.result()
+    if fabric.numbers == "datasheet":
+        fabric = fabric.on_datasheet()
     return fabric.with_overrides(reading.overrides) if reading.overrides else fabric
 
 

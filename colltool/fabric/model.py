@@ -224,7 +224,8 @@ def _or_like(schema: dict[str, Any]) -> None:
 class Fabric(Part):
     """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``: what a job computes on.
 
-    ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were taken over from.
+    ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were taken over from. ``numbers``:
+    ``datasheet`` leaves out what was measured, such as that of the fabric that it is like.
     """
 
     model_config = ConfigDict(json_schema_extra=_or_like)
@@ -239,6 +240,7 @@ class Fabric(Part):
     ]
     launch_overhead: ft.Overhead = 0.0
     library: FabricLibrary = None
+    numbers: Annotated[Literal["measured", "datasheet"], Accepted("measured or datasheet")] = "measured"
     hypothetical: ft.Flag = False
     announced: ft.Flag = False
     measured_on: ft.Name | None = None
