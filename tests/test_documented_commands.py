@@ -159,3 +159,9 @@ def test_oversubscription_of_one_level_is_that_of_its_uplinks(tmp_path: Path) ->
     command = f"price ar -f {file} -M 10GB --ideal -a hierarchical:ring/ring"
     shows(command, "73 ms")
     shows(f"{command} --set ib.oversubscription=3", "160.5 ms")
+
+
+def test_a_switch_that_spreads_an_all_to_all() -> None:
+    """000/04 §1.3: Tomahawk Ultra; two times its 250 ns in place of 63 rounds, and the same bytes."""
+    shows("price a2a -f tomahawk-ultra -M 1KB -a in-network,pairwise --ideal", "in-network: 509.8 ns", "500 ns", "25.2 us")
+    shows("fabric show tomahawk-ultra", "in-network: reduce, multicast, all-to-all")
