@@ -15,7 +15,10 @@ FOLDER = Path(__file__).parent / "data" / "measured"
 
 
 class Source(NamedTuple):
-    """Where rows come from, and the shipped fabric with the overrides that describe the machine."""
+    """Where rows come from, and the shipped fabric with the overrides that describe the machine.
+
+    ``stride``: from one rank to the next, where it is not 1. ``medium``: between its nodes, where the fabric's is another one.
+    """
 
     source_id: str
     url: str
@@ -25,6 +28,8 @@ class Source(NamedTuple):
     library: str
     role: str
     note: str
+    stride: str = ""
+    medium: str = ""
 
     @property
     def overrides(self) -> list[str]:

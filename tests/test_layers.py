@@ -27,6 +27,7 @@ FLOORS = {
     "colltool.algorithms": 1,
     "colltool.definitions": 1,
     "colltool.measurements": 1,
+    "colltool.machines": 2,
     "colltool.sizing": 2,
     "colltool.fabric": 3,
     # packages of data with a reader stand here too, beside the fabric they are attached to
@@ -63,6 +64,7 @@ ROOMS = {
         "colltool.training.files",
         "colltool.kernels.files",
         "colltool.schedules.own_file",
+        "colltool.machines.own",
     ),
     "pydantic_core": ("colltool.definitions",),
     "matplotlib": ("colltool.render.plot",),

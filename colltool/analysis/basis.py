@@ -82,8 +82,8 @@ def _sliced(tier: Tier) -> str:
 
 
 def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
-    listed = [one for tier in fabric.tiers for one in tier.protocols or ()]
-    launches = [one.launch_overhead for one in listed if one.launch_overhead is not None]
+    listed = [row for tier in fabric.tiers if tier.library for row in tier.library.protocols]
+    launches = [row.launch_s for row in listed if row.launch_s is not None]
     launches += [fabric.launch_overhead] if "launch_overhead" in fabric.model_fields_set else []
     return PriceBasis(
         launch=min(launches, default=None),
@@ -95,9 +95,7 @@ def basis_of_all(fabric: Fabric, *, ideal: bool = False) -> PriceBasis:
 
 
 def _contended(tiers: Sequence[Tier]) -> bool:
-    own = (tier.protocols or () for tier in tiers)
-    return all("eta" in tier.model_fields_set or (listed and all(one.eta for one in listed))
-               for tier, listed in zip(tiers, own, strict=True))  # fmt: skip
+    return all("eta" in tier.model_fields_set for tier in tiers)
 
 
 def basis_differences(names: Sequence[str], grounds: Sequence[PriceBasis]) -> tuple[BasisDifference, ...]:

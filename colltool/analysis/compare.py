@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
-from math import prod, sqrt
+from math import exp, prod, sqrt
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -19,8 +19,10 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.groups import library_of, place
+from colltool.estimate.interval import ground_of, ratio_sigma
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import GroupSpec, everybody
+from colltool.estimate.spread import law
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -36,8 +38,8 @@ Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neith
 class OutcomeRange(NamedTuple):
     """A size range with one outcome; ``ratio`` is the one farthest from 1.
 
-    ``unlike``: only one of the two states a launch overhead. ``within``: the model's error, if the difference is not larger.
-    ``why``: reasons for ``same``.
+    ``unlike``: only one of the two states a launch overhead. ``within``: how far the ratio may be off, if that is more than its
+    distance from 1. ``why``: reasons for ``same``.
     """
 
     outcome: Outcome
@@ -72,7 +74,8 @@ class SameReason(NamedTuple):
 class CompareLine(NamedTuple):
     """The cells of all columns for a primitive, rank count and size.
 
-    ``missing``: launch seconds that a column does not state but others do. ``errors``: the model's expected relative error.
+    ``missing``: launch seconds that a column does not state but others do. ``sigmas``: of ln of each column's time over the
+    first's, without what is the same for both; 0 where nothing is known of it.
     """
 
     primitive: Primitive
@@ -80,7 +83,7 @@ class CompareLine(NamedTuple):
     bytes: float
     cells: tuple[Cell, ...]
     missing: tuple[float, ...]
-    errors: tuple[float, ...]
+    sigmas: tuple[float, ...]
 
     def ratio(self, column: int) -> float | None:
         """A column's time over the first's; None if one is missing or they contain different terms that matter."""
@@ -90,6 +93,18 @@ class CompareLine(NamedTuple):
         if time_felt(self.cells[0], self.cells[column]):
             return None
         return other / first
+
+    def ratio_interval(self, column: int) -> tuple[float, float] | None:
+        """Where nine of ten measured ratios lie; None without a ratio, or where nothing is known of its error."""
+        ratio = self.ratio(column)
+        if ratio is None or self.cells[column].interval is None or column == 0:
+            return None
+        factor = 1 + self.ratio_error(column)
+        return ratio / factor, ratio * factor
+
+    def ratio_error(self, column: int) -> float:
+        """How far nine of ten measured ratios are from ours at most, as a share."""
+        return exp(law()["kappa"] * self.sigmas[column]) - 1
 
     def point(self, names: Sequence[str]) -> PointTimes:
         return point_of(self.primitive, self.ranks, self.bytes, names, self.cells)
@@ -126,9 +141,9 @@ class ColumnDifference(NamedTuple):
 
     @property
     def in_short(self) -> ColumnDifference:
-        """Ignores the model's error, joining neighbouring ranges of the same outcome."""
-        parts = [list(run) for _, run in groupby(self.runs, key=lambda run: run.outcome)]
-        return self._replace(runs=tuple(_spanned(part)._replace(within=None, why=()) for part in parts))
+        """Without reasons, joining neighbouring ranges that are told alike: what is within the error is no difference."""
+        parts = [list(run) for _, run in groupby(self.runs, key=lambda run: run.outcome if run.within is None else "same")]
+        return self._replace(runs=tuple(_spanned(part)._replace(why=()) for part in parts))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,17 +225,27 @@ class _Compared(NamedTuple):
             if row % len(sizes) == 0:
                 grounds = [basis.basis_or_none(one, asked.primitive, group, ideal=asked.readings.ideal) for one in self.fabrics]
             mine = tuple(found[row + a_column * at] for at in range(len(self.columns)))
-            errors = tuple(one.accuracy.median if one.accuracy else 0.0 for one in mine)
-            yield CompareLine(asked.primitive, int(group.ranks or 0), size, mine, basis.launch_missing(grounds), errors)
+            sigmas = tuple(self._ratio_sigma(asked, group, mine, at) for at in range(len(mine)))
+            yield CompareLine(asked.primitive, int(group.ranks or 0), size, mine, basis.launch_missing(grounds), sigmas)
+
+    def _ratio_sigma(self, asked: PriceRequest, group: GroupSpec, cells: Sequence[Cell], at: int) -> float:
+        """The same device and medium err alike: only what differs between the two stays."""
+        first, other = cells[0].interval, cells[at].interval
+        if first is None or other is None or at == 0:
+            return 0.0
+        one, two = (ground_of(fabric, asked.primitive, place(fabric, group), 1.0, asked.readings)
+                    for fabric in (self.fabrics[0], self.fabrics[at]))  # fmt: skip
+        same_device = one.device and (one.device, one.asked.place) == (two.device, two.asked.place)
+        alike = bool(same_device) or self.columns[0].fabric == self.columns[at].fabric
+        return ratio_sigma(first, other, alike=alike)
 
     def findings(self, sizes: Sequence[float]) -> Iterator[ColumnDifference]:
         """Each further column against the first, joining neighbouring rank counts with the same ranges."""
         lines = list(self.lines(self.asked, sizes))
         for at, column in enumerate(self.columns[1:], start=1):
-            one_file = column.fabric == self.columns[0].fabric
             alike: list[list[tuple[GroupSpec, tuple[OutcomeRange, ...]]]] = []
             for group in self.groups:
-                one = group, ranges_of([line for line in lines if line.ranks == group.ranks], at, one_file=one_file)
+                one = group, ranges_of([line for line in lines if line.ranks == group.ranks], at)
                 if alike and _same_runs(alike[-1][0][1], one[1]):
                     alike[-1].append(one)
                 else:
@@ -318,22 +343,21 @@ def one_port_winners(
             yield OnePortWinner(now.primitive, now.ranks, now.bytes, columns[there], columns[here])
 
 
-def ranges_of(lines: Sequence[CompareLine], column: int, *, one_file: bool) -> tuple[OutcomeRange, ...]:
-    """Columns of one file share the model and most numbers, so the model's error cancels."""
+def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, ...]:
+    """Sizes with one outcome; what is no larger than the ratio's own error is ``within`` it."""
 
     def judged(line: CompareLine) -> tuple[Outcome, bool]:
-        """The outcome, and whether it is within the model's error; where not both have a price, which of the two can run it."""
+        """The outcome, and whether it is within the error; where not both have a price, which of the two can run it."""
         ratio, runs = line.ratio(column), [line.cells[at].total_s is not None for at in (0, column)]
         if ratio is None:
             return "unlike" if all(runs) else "first" if runs[0] else "other" if runs[1] else "neither", False
-        error = max(line.errors[0], line.errors[column])
-        return told(ratio), not one_file and told(ratio) != "same" and max(ratio, 1 / ratio) - 1 <= error
+        return told(ratio), told(ratio) != "same" and max(ratio, 1 / ratio) - 1 <= line.ratio_error(column)
 
     runs = []
     for (outcome, near), run in groupby(lines, key=judged):
         several = list(run)
         ratios = [ratio for line in several if (ratio := line.ratio(column)) is not None] or [1.0]
-        error = max(max(line.errors[0], line.errors[column]) for line in several)
+        error = max(line.ratio_error(column) for line in several)
         runs.append(OutcomeRange(outcome, several[0].bytes, several[-1].bytes, _farthest(ratios), error if near else None))
     return tuple(runs)
 

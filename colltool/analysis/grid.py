@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import product
-from math import isfinite, prod
+from math import inf, isfinite, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.analysis.accuracy import SMALLEST, accuracy_of, size_class
 from colltool.analysis.basis import PointTimes
+from colltool.analysis.judged import Seconds, with_intervals
 from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError, clipped, given, said, taken_from
 from colltool.base.primitives import Primitive
@@ -24,6 +23,7 @@ from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEsti
 from colltool.estimate.assumptions import DECLARED, KINDS, Readings, checked, takes_count, words
 from colltool.estimate.candidates import Candidates, by_title
 from colltool.estimate.groups import library_of, place
+from colltool.estimate.interval import Interval, before_dials
 from colltool.estimate.leading import best_class, may_lead
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
@@ -137,7 +137,8 @@ class Cell(NamedTuple):
     ``known_as``: the library's name of the winner, ours where it has none, and ``how`` it runs; ``runner_up_known_as`` likewise.
     ``alpha_share``: latency's share of the total. ``ideal``: the winner without contention. ``selectable``: the user can run the
     winner. ``fitted_s``: measured software time in the total, None if not measured; ``held``: where it is extrapolated.
-    ``accuracy``: how far off such a price is. ``picked``: the winner is what the library picks.
+    ``accuracy``: how far off such a price is. ``picked``: the winner is what the library picks. ``interval``: where nine of ten
+    measurements of the winner lie; None under the ideal reading.
     """
 
     at: tuple[Any, ...]
@@ -160,6 +161,7 @@ class Cell(NamedTuple):
     held: str = ""
     accuracy: Accuracy | None = None
     picked: bool = False
+    interval: Interval | None = None
 
 
 class PriceRequest(NamedTuple):
@@ -233,7 +235,10 @@ def _block(
         values = {spot: np.array(numbers)[indices[axis]] for axis, places in varied.items() for spot, numbers in places.items()}
         sizes = np.array(axes[2].values, dtype=np.float64)[indices[2]]
         runs = _picked(fabric, values, group, asked, sizes)
-        for number, cell in enumerate(_priced(with_values(fabric, values), group, asked, sizes, runs)):
+        priced = _priced(with_values(fabric, values), group, asked, sizes, runs)
+        before = before_dials(fabric) or (fabric if values else None)
+        base = None if before is None else _seconds_before(before, group, asked, sizes)
+        for number, cell in enumerate(with_intervals(priced, fabric, group, asked, sizes.tolist(), base)):
             at = tuple(fixed[axis] if axis in fixed else int(indices[axis][number]) for axis in range(len(axes)))
             yield at, cell._replace(at=tuple(axis.values[step] for axis, step in zip(axes, at, strict=True)))
 
@@ -348,7 +353,7 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
     fitted = {
         at: np.broadcast_to(row.fitted_s, (count,)) for at, row in enumerate(rows) if row.software_time is not NO_SOFTWARE_TIME
     }
-    names, how_far, found = _known_as(rows, asked.primitive, fabric, group), _accuracy(fabric, group, asked), []
+    names, found = _known_as(rows, asked.primitive, fabric, group), []
     for n, (at, next_at, ideal_at) in enumerate(zip(first.tolist(), second.tolist(), quiet.tolist(), strict=True)):
         row, total, later = rows[at], float(totals[at, n]), float(behind[next_at, n])
         found.append(
@@ -369,17 +374,22 @@ def _priced(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats
                 ideal_s=float(without[ideal_at, n]),
                 selectable=row.selectable,
                 fitted_s=float(fitted[at][n]) if at in fitted else None,
-                held=(held := "; ".join(row.software_time.notes(float(row.bytes[n])))),
-                accuracy=how_far(size_class(float(sizes[n])), bool(held)),
+                held="; ".join(row.software_time.notes(float(row.bytes[n]))),
                 picked=int(led[n]) >= 0,
             )
         )
     return found
 
 
-def _accuracy(fabric: Fabric, group: GroupSpec, asked: PriceRequest) -> Callable[[int, bool], Accuracy | None]:
-    """By size class, and whether the software time is held."""
-    return cache(lambda at, held: accuracy_of(fabric, asked.primitive, group, SMALLEST[at], asked.readings, held=held))
+def _seconds_before(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> Seconds:
+    """Seconds of each schedule by size, as picked, else under its fastest protocol; nothing where the group does not fit."""
+    each = np.unique(sizes)
+    picks = _priced(fabric, group, asked, each, _picked(fabric, {}, group, asked, each))
+    if picks[0].total_s is None:
+        return {}
+    rows = [(row.title, np.broadcast_to(row.total_s, each.shape)) for row, _ in _leading(fabric, group, asked, each)]
+    seconds = {(title, size): float(took[n]) for title, took in rows for n, size in enumerate(each.tolist())}
+    return seconds | {(str(cell.algorithm), float(each[n])): cell.total_s or inf for n, cell in enumerate(picks)}
 
 
 def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]) -> PointTimes:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import quantiles
 from typing import ClassVar, NamedTuple
 
 from colltool.analysis.accuracy import accuracy_of
 from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_all, step_error
+from colltool.analysis.judged import seconds_by_schedule
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import told_apart
-from colltool.base.primitives import P2P
+from colltool.base.primitives import P2P, Primitive
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.interval import before_dials, interval_of
 from colltool.estimate.placement import GroupSpec
-from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import Cost, cost_of
 from colltool.fabric.variants import ParameterRange, Place, with_values
@@ -66,15 +68,29 @@ def planned(job: Job, fabric: Fabric, ranks: int | None, readings: Readings, ask
 def judged_plan(found: Plan, fabric: Fabric, readings: Readings) -> Plan:
     """A plan that says of each collective how far off such a price is."""
 
-    def accuracy(one: PlannedCall) -> Accuracy | None:
-        call = one.sent.call
-        if call.primitive is P2P:  # nobody measured one beside the others
-            return None
+    def told(one: PlannedCall) -> PlannedCall:
+        call, group = one.sent.call, GroupSpec(one.sent.call.group.ranks, one.sent.call.group.stride)
+        if call.primitive is P2P or not one.sent.each_s:  # nobody measured a send beside the others
+            return one
         with suppress(ColltoolError):  # a group of several axes need not be one of the fabric's
-            return accuracy_of(fabric, call.primitive, GroupSpec(call.group.ranks, call.group.stride), call.bytes, readings)
-        return None
+            accuracy = accuracy_of(fabric, call.primitive, group, call.bytes, readings)
+            took = one.sent.each_s
+            base = None if before is None else _seconds_before(before, call.primitive, call.bytes, group, readings, one)
+            interval = interval_of(fabric, call.primitive, group, call.bytes, readings, total_s=took, base_total_s=base)
+            if accuracy and interval:
+                accuracy = accuracy._replace(p90=interval.larger_side(took))
+            return one._replace(accuracy=accuracy, interval=interval)
+        return one
 
-    return replace(found, collectives=tuple(one._replace(accuracy=accuracy(one)) for one in found.collectives))
+    before = before_dials(fabric)
+    return replace(found, collectives=tuple(told(one) for one in found.collectives))
+
+
+def _seconds_before(
+    fabric: Fabric, primitive: Primitive, size: float, group: GroupSpec, readings: Readings, one: PlannedCall
+) -> float:
+    """What the same schedule took before numbers of the fabric were changed; inf where it did not run."""
+    return seconds_by_schedule(fabric, primitive, size, group, readings).get((one.sent.cost.algorithm, ""), inf)
 
 
 class StepTornadoBar(NamedTuple):

@@ -152,15 +152,15 @@ def _completed(prices: tuple[Price, ...], on: Question, only: Sequence[str], slo
 
 
 def _judged(price: Price, on: Question) -> Price:
-    """With how far off such a price is."""
-    if not isinstance(price.bytes, float) or not price.results:
-        return price
-    from colltool.analysis.accuracy import accuracy_of, unmeasured
+    """With how far off such a price is, each row's interval, and which values that were set do not move it."""
+    from colltool.analysis.judged import judged
 
-    if price.best.status == "own":
-        return replace(price, accuracy=unmeasured(price.bytes, on.readings))
-    held = bool(price.best.software_time.notes(price.bytes))
-    return replace(price, accuracy=accuracy_of(on.fabric, on.primitive, on.group, price.bytes, on.readings, held=held))
+    size = price.bytes
+    if isinstance(size, float) and price.results and on.fabric.overrides:
+        from colltool.analysis.inert import inert_keys
+
+        price = replace(price, inert=inert_keys(on.fabric, on.primitive, size, on.group, on.readings, price.best))
+    return judged(price, on.fabric, on.group, on.readings)
 
 
 def _share_left(slow_rank: float | None, fabric: Fabric | None) -> float | None:
@@ -248,7 +248,8 @@ def breakdown(
     with called("python", algorithms="algorithm"):
         found = run(on.fabric, on.primitive, bytes_, on.group, on.readings, name)
     found = replace(found, price=_judged(found.price, on))
-    first, beside = _slowed((found.price, replace(found.price, results=found.baselines)), on, slow_rank)
+    beside = _judged(replace(found.price, results=found.baselines), on)
+    first, beside = _slowed((found.price, beside), on, slow_rank)
     return replace(found, price=first, baselines=beside.results)
 
 
@@ -289,6 +290,12 @@ def explain(
         slow = [one.row and with_slow_rank([one.row], share, loaded, one.primitive, who, asked.readings)[0]
                 for one in found.entries]  # fmt: skip
         found = replace(found, entries=tuple(one._replace(row=row) for one, row in zip(found.entries, slow, strict=True)))
+    if found.group is not None:
+        from colltool.analysis.judged import judged_row
+
+        who = found.group.spec
+        rows = (one.row and judged_row(one.row, one.primitive, loaded, who, asked.readings) for one in found.entries)
+        found = replace(found, entries=tuple(one._replace(row=row) for one, row in zip(found.entries, rows, strict=True)))
     if loaded.library_name == "nccl":
         from colltool.nccl.nccl_choice import with_estimates
 

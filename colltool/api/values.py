@@ -240,6 +240,7 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
         _check_version(fabric)
         return fabric
     from colltool.algorithms.libraries import LibraryName
+    from colltool.fabric.ground import under_library as with_library_of
 
     known: tuple[LibraryName, ...] = get_args(LibraryName)
     name, at, version = text_of(library, "library", "nccl").lower().partition("@")
@@ -253,7 +254,7 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
         raise ColltoolError(f"no library '{clipped(name)}' is known", argument="library", fix=fix)
     if at and name != "nccl":
         raise ColltoolError(f"{name} has no versions here", argument="library", fix=f"write {given('library', name)}")
-    return fabric.under(name, version)
+    return with_library_of(fabric, name, version)
 
 
 def _check_version(fabric: Fabric) -> None:

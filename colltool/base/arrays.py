@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import pairwise
+from math import exp
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -29,6 +30,15 @@ def largest(*values: Any) -> Any:
     import numpy as np
 
     return reduce(np.maximum, values)
+
+
+def exponential(value: Any) -> Any:
+    """e to a power, of a number or of each element."""
+    if not is_array(value):
+        return exp(value)
+    import numpy as np
+
+    return np.exp(value)
 
 
 def anywhere(condition: Any) -> bool:

@@ -12,8 +12,9 @@ from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.formatting import format_rate, format_time, percent, size_text, whole_percent
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
+from colltool.calibration.old_form import in_old_form
 from colltool.calibration.select import Candidate, ExcludedSize, mape, unseen_mape
-from colltool.calibration.serialise import FittedProtocol, note_intervals, notes_on, without_cables, without_intervals
+from colltool.calibration.serialise import FittedProtocol, notes_on, without_cables, without_intervals
 from colltool.calibration.series_prices import check_fits, price_series
 from colltool.calibration.tier import SeriesFit, calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS
@@ -94,6 +95,7 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
     without_intervals(data)
     fabric = read_fabric(fabric_text(data), "fabric")
     check_even(fabric)
+    data = in_old_form(data, fabric)
     by_tier = _by_tier(fabric, measurements.series, wanted.tier)
     fits: list[SeriesFit] = []
     for tier, series in by_tier.items():
@@ -103,7 +105,6 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
             what = f"{series[0].title}: no line can be fitted to these times"
             fix = f"check the unit of the times in the logs, and the numbers of {tier} in the fabric"
             raise ColltoolError(what, where=series[0].points[0].where, fix=fix) from error
-    note_intervals(data, {tier: [one for fit in fits if fit.tier == tier for one in fit.protocols] for tier in by_tier})
     data["name"] = name[:_LONGEST_NAME]
     try:
         fabric = read_fabric(fabric_text(data), "the calibrated fabric")

@@ -5,7 +5,7 @@ do, so a clearly faster segment is not LL, and one clearly slower than LL is nei
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
 from os.path import basename
@@ -129,21 +129,6 @@ def without_intervals(data: dict[str, Any]) -> None:
     kept = {key: how for key, how in (data.pop("uncertainty", None) or {}).items() if ".protocols." not in key}
     if kept:
         data["uncertainty"] = kept
-
-
-def note_intervals(data: dict[str, Any], fitted: Mapping[str, Sequence[FittedProtocol]]) -> None:
-    """Write the 95% ranges of fitted protocols into the fabric's data; ambiguous protocol names get none."""
-    found = dict(data.get("uncertainty") or {})
-    for tier in data["tiers"]:
-        for one in fitted.get(tier["name"], ()):
-            entries = [entry for entry in tier.get("protocols") or () if entry["name"] == one.name]
-            for field in ("launch_overhead_s", "alpha_s", "bandwidth_Bps"):
-                low, high = one.ci95.get(field, (0.0, 0.0))
-                text, key = rate_text if field == "bandwidth_Bps" else time_text, field.rpartition("_")[0]
-                if len(entries) == 1 and key in entries[0] and 0 < low < high and text(low) != text(high):
-                    found[f"{tier['name']}.protocols.{one.name}.{key}"] = f"{text(low)}:{text(high)}"
-    if found:
-        data["uncertainty"] = found
 
 
 def without_cables(data: dict[str, Any]) -> None:

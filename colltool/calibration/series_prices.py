@@ -17,9 +17,10 @@ from colltool.estimate.candidates import Candidates, named_candidates
 from colltool.estimate.groups import PlacedGroup, Span, flat_group, library_runs, place
 from colltool.estimate.price import price
 from colltool.estimate.protocols import tier_under
+from colltool.fabric.ground import nearest_alpha, under_library
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.tier_parts import Eta, Protocol
 from colltool.fabric.topology import capabilities_of
+from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
 from colltool.measurements.series import LogLibrary, Series, check_timing, log_library
 from colltool.nccl.hardware import Hardware
 from colltool.nccl.model import picks
@@ -63,7 +64,7 @@ def price_series(fabric: Fabric, series: Series, readings: Readings, only: Seque
     rows = price(fabric, primitive, np.array(sizes), series.ranks, readings, names).results
     by_title = {}
     for row in rows:
-        parts = (row.alpha_s, row.bandwidth_s, row.overhead_s, row.software_s, row.total_s, row.protocol)
+        parts = (row.steps_s, row.moved_s, row.overhead_s, row.rest_s, row.total_s, row.protocol)
         columns = zip(*(np.broadcast_to(np.asarray(part), len(sizes)).tolist() for part in parts), strict=True)
         by_title[row.title] = tuple(Quote(row.title, how, total, bound_by(*split), row.spec) for *split, total, how in columns)
     best = tuple(min(quotes, key=lambda quote: quote.seconds) for quotes in zip(*by_title.values(), strict=True))
@@ -213,7 +214,7 @@ class AlgorithmCosts(NamedTuple):
 
 
 def costs(
-    placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, Protocol]
+    placed: PlacedGroup, tier: str, primitive: Primitive, algorithm: str, inner: Mapping[str, ProtocolNumbers]
 ) -> AlgorithmCosts | None:
     """The coefficients of an algorithm in the parameters of ``tier``; None if it cannot run on the group. ``inner``: the protocol
     of each other tier by tier name; a tier without one keeps its own numbers."""
@@ -221,8 +222,10 @@ def costs(
     slow = _FAR_BELOW * min(others, default=1e12)
 
     def curve(alpha_s: float, bandwidth_Bps: float) -> Curve:
-        probe = Protocol(name="probe", eta=Eta()).model_copy(update={"alpha": alpha_s, "bandwidth": bandwidth_Bps})
-        spans = [_probed(span, probe if span.tier.name == tier else inner.get(span.tier.name)) for span in placed.spans]
+        spans = []
+        for span in placed.spans:
+            own = _probe(span.tier, alpha_s, bandwidth_Bps) if span.tier.name == tier else inner.get(span.tier.name)
+            spans.append(_probed(span, own))
         bare = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
         return named_candidates(bare, primitive, Readings(), [algorithm])[0].curve
 
@@ -233,7 +236,7 @@ def costs(
     later, slower = curve(2 * _ALPHA_S, slow), curve(_ALPHA_S, slow / 2)
     n_alpha, n_beta = (later.a - near.a) / _ALPHA_S, (slower.b - near.b) * slow
     own = own_share(primitive, placed.ranks)
-    copies = [protocol.local_copy for name, protocol in inner.items() if name != tier and protocol.local_copy]
+    copies = [protocol.copy_Bps for name, protocol in inner.items() if name != tier and protocol.copy_Bps]
     shared, kept = (0.0, own / copies[-1]) if copies else (own, 0.0)
     base, per_byte = near.a - n_alpha * _ALPHA_S, near.b - n_beta / slow
     per_byte = per_byte if per_byte > 1e-9 * near.b else 0.0
@@ -241,14 +244,25 @@ def costs(
     return AlgorithmCosts(algorithm, n_alpha, n_beta, shared, max(base, 0.0), per_byte + kept, switched=switched)
 
 
-def _probed(span: Span, protocol: Protocol | None) -> Span:
+def _probe(tier: Tier, alpha_s: float, bandwidth_Bps: float) -> ProtocolNumbers:
+    """A protocol under which a tier has this latency and bandwidth, and no contention."""
+    return ProtocolNumbers(
+        name="probe",
+        step_s=alpha_s - nearest_alpha(tier),
+        share=bandwidth_Bps / (tier.bandwidth * tier.eta.beta),
+        stretch=1 / tier.eta.alpha,
+    )
+
+
+def _probed(span: Span, protocol: ProtocolNumbers | None) -> Span:
     """A span under one protocol's numbers only; the switch of the tier under test is made ideal."""
     tier: Tier = span.tier if protocol is None else tier_under(span.tier, protocol)
-    update: dict[str, object] = {"protocols": None}
+    update: dict[str, object] = {}
     kind = capabilities_of(tier)
     if protocol is not None and protocol.name == "probe" and kind.in_network is not None:
-        update |= kind.with_switch(kind.in_network.model_copy(update={"alpha_switch": 1e-12, "eta_beta": 1.0}))
-    return replace(span, tier=tier.model_copy(update=update))
+        update |= kind.with_switch(kind.in_network.model_copy(update={"alpha_switch": 1e-12, "eta_beta": None}))
+    runs = None if tier.library is None else TierLibrary(runs=tier.library.runs)
+    return replace(span, tier=tier.model_copy(update=update).with_library(runs))
 
 
 def _library_candidates(placed: PlacedGroup, series: Series, readings: Readings) -> list[str]:
@@ -259,7 +273,7 @@ def _library_candidates(placed: PlacedGroup, series: Series, readings: Readings)
     primitive, sizes = series.primitive, np.array([point.bytes for point in series.points])
     own: LibraryName = "all" if series.library else placed.fabric.library_name
     known: LibraryName = log_library(series.library).in_fabrics or own
-    under = replace(placed, fabric=placed.fabric.under(known))
+    under = replace(placed, fabric=under_library(placed.fabric, known))
     found = [one.choice.spec for one in Candidates(under, primitive, readings).all([sizes]) if one.rank_class == 0]
     if known == "all" or placed.fabric.library_facts:
         return list(dict.fromkeys(found))

@@ -72,7 +72,7 @@ def calibrate_tier(
         groups.setdefault(one.primitive, []).append(one)
     found = [_fit_collective(fabric, tier, listed, algorithms) for listed in groups.values()]
     left_out = iter([left for _, several in found for left in several])
-    prior = _prior_of(fabric, tier, series[0].library)
+    prior = _prior_of(fabric, tier, series[0].library, series[0].primitive)
     joint = together([one for one, _ in found], prior)
     joint = joint and identified(joint, prior)
     # where a tier inside this one lists protocols, this tier's need names of their own
@@ -209,7 +209,7 @@ def _fit_collective(
     placed = [check_fits(fabric, one) for one in series]
     site = _TierSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
     known = None if algorithms else library_runs_of(series, site.on)
-    able, prior = _able(site, algorithms, known), _prior_of(fabric, tier, series[0].library)
+    able, prior = _able(site, algorithms, known), _prior_of(fabric, tier, series[0].library, series[0].primitive)
     everything = [np.ones(len(one.points), dtype=bool) for one in series]
     judged = [usable(member, prior) for member in site.members(able[:1], everything)]
     used, line = [used for used, _ in judged], tier.bandwidth * tier.ports
@@ -257,7 +257,12 @@ def _able(site: _TierSeries, algorithms: Sequence[str], known: LibraryRuns | Non
     raise ColltoolError(what, argument="algorithms", fix=fix)
 
 
-def _prior_of(fabric: Fabric, tier: Tier, library: str) -> Prior:
-    """The fabric's α and launch overhead; MPI calls launch no kernel."""
-    launch = fabric.launch_overhead or None if log_library(library).launches_kernels else 0.0
-    return Prior(capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha, launch)
+def _prior_of(fabric: Fabric, tier: Tier, library: str, primitive: Primitive) -> Prior:
+    """The fabric's α and launch overhead, with what its library adds; MPI calls launch no kernel."""
+    launches = log_library(library).launches_kernels
+    alpha_s, launch = capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha, fabric.launch_overhead or None
+    known = tier.protocols_for(primitive)
+    if known and not fabric.states_launch:  # what the library takes on such wires is nearer than the wires alone
+        first = next(iter(known.values()))
+        alpha_s, launch = alpha_s + first.step_s, first.launch_s
+    return Prior(alpha_s, launch if launches else 0.0)

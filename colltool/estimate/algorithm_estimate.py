@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from math import inf, sqrt
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.algorithms.libraries import NotRun
 from colltool.algorithms.registry import Choice, Status, rank_class
@@ -19,6 +19,9 @@ from colltool.base.formatting import format_bytes, format_rate, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.base.result import same
 from colltool.estimate.cut_bound import CutBound
+
+if TYPE_CHECKING:
+    from colltool.estimate.interval import Interval
 
 
 class Curve(NamedTuple):
@@ -187,32 +190,50 @@ class SlowRank(NamedTuple):
 LateSeconds = Number | Callable[[], Number]
 NO_SECONDS = 0.0
 """Sentinel of rows without such a term (compared by identity)."""
-LATE = {"late_bandwidth": "bandwidth_s", "late_shortfall": "short_s", "late_software": "fitted_s"}
+LATE = {"late_moved": "moved_s", "late_shortfall": "short_s", "late_software": "fitted_s"}
 """Fields of a row that may be computed on demand, and the property that has their seconds."""
+
+
+class Layers(NamedTuple):
+    """What each layer of the model adds to a price, seconds; their sum is the price.
+
+    ``wires_s``: n_α·α + n_β·M/(BW·share). ``contention_s``: η. ``library_s``: launch, time a step, share of the wire, copies.
+    ``machine_s``: what a measured machine does beyond these. Each is the same way and protocol with one layer more, minus the one
+    before.
+    """
+
+    wires_s: Number
+    contention_s: Number
+    library_s: Number
+    machine_s: Number
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlgorithmEstimate:
-    """One priced schedule; its total is ``alpha_s + bandwidth_s + overhead_s + software_s``.
+    """One priced schedule; its total is ``alpha_s + bandwidth_s + overhead_s + software_s``, as well as the sum of its layers.
 
     Fields named ``late_`` may be functions, called on demand: for millions of sizes most callers want only the total.
 
     Args:
         variant: readings of a composition other than its own.
         n_alpha, n_beta: None if phases differ in α or bandwidth.
-        late_bandwidth: less than the sum over phases if they are pipelined.
+        steps_s: all α of its steps under the protocol, with what the library adds to each.
+        late_moved: its bytes under the protocol; less than the sum over phases if they are pipelined.
         protocol: the fastest one (an array of names for an array of sizes); empty if the fabric lists none.
         late_shortfall: extra time because the library reaches only a share of the bandwidth.
         late_software: measured time besides, from ``software_time``.
         cut_bound: None if the schedule runs on other links than the group's.
+        late_below: the same schedule on wires alone, and on wires with contention; None where nothing stands on these.
+        factor: exp(d) of the machine (layer 4); None for 1.
+        interval: where nine of ten measurements lie; None without one, and ``no_interval`` says why.
     """
 
     choice: Choice
     variant: tuple[str, ...]
     n_alpha: Number | None
     n_beta: Number | None
-    alpha_s: Number
-    late_bandwidth: LateSeconds
+    steps_s: Number
+    late_moved: LateSeconds
     overhead_s: Number
     status: Status
     shipped_by: tuple[str, ...]
@@ -227,12 +248,18 @@ class AlgorithmEstimate:
     slow: SlowRank | None = None
     cut_bound: CutBound | None = None
     software_time: SoftwareTime = NO_SOFTWARE_TIME
+    late_below: Callable[[], tuple[AlgorithmEstimate, AlgorithmEstimate]] | None = None
+    factor: Number | None = None
+    interval: Interval | None = None
+    no_interval: str = ""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AlgorithmEstimate):
             return NotImplemented
-        names = (one.name for one in fields(self) if one.name not in (*LATE, "late_phases", "cut_bound", "software_time"))
-        return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "bandwidth_s", "software_s"))
+        names = (
+            one.name for one in fields(self) if one.name not in (*LATE, "late_phases", "late_below", "cut_bound", "software_time")
+        )
+        return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "moved_s", "total_s"))
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
 
@@ -241,22 +268,50 @@ class AlgorithmEstimate:
         return self.late_phases()
 
     @cached_property
+    def _below(self) -> tuple[AlgorithmEstimate, AlgorithmEstimate]:
+        return (self, self) if self.late_below is None else self.late_below()
+
+    @cached_property
+    def alpha_s(self) -> Number:
+        """All α with contention, of wires alone: what a library adds to a step is in :attr:`software_s`."""
+        return self._below[1].steps_s
+
+    @cached_property
     def bandwidth_s(self) -> Number:
-        return _now(self.late_bandwidth)
+        """The bytes at bandwidth and contention, without what a library leaves of these."""
+        return self._below[1].moved_s
+
+    @cached_property
+    def moved_s(self) -> Number:
+        """The bytes under the protocol."""
+        return _now(self.late_moved)
 
     @cached_property
     def software_s(self) -> Number:
-        """The library's published or measured time beyond wires, latencies and launch."""
-        return self.short_s + self.fitted_s
+        """What the library and the machine add to wires, contention and launch; below 0 where they do better."""
+        return self.total_s - self.alpha_s - self.bandwidth_s - self.overhead_s
+
+    @cached_property
+    def rest_s(self) -> Number:
+        """What is in no step, byte or launch under the protocol: bandwidth that is not reached, and the machine's part."""
+        return self.total_s - self.steps_s - self.moved_s - self.overhead_s
+
+    @cached_property
+    def layers(self) -> Layers:
+        """The price layer by layer."""
+        wires, contended = self._below
+        wires_s = wires.steps_s + wires.moved_s
+        contended_s = contended.steps_s + contended.moved_s
+        return Layers(wires_s, contended_s - wires_s, self.modelled_s - contended_s, self.total_s - self.modelled_s)
 
     @cached_property
     def fitted_s(self) -> Number:
-        """The part of :attr:`software_s` beside the bytes: start-up, and what grows with size and ranks."""
+        """Measured time beside the bytes that a file gives: start-up, and what grows with size and ranks."""
         return _now(self.late_software)
 
     @cached_property
     def short_s(self) -> Number:
-        """The part of :attr:`software_s` due to bandwidth that the library does not reach."""
+        """Time due to bandwidth that the library's schedule does not reach."""
         return _now(self.late_shortfall)
 
     @property
@@ -294,7 +349,16 @@ class AlgorithmEstimate:
 
     @property
     def total_s(self) -> Number:
-        seconds = (self.alpha_s + self.overhead_s) + _now(self.late_bandwidth)
+        """max(t·exp(d), cut bound), where t is :attr:`modelled_s`."""
+        if self.factor is None:
+            return self.modelled_s
+        seconds, bound = self.modelled_s * self.factor, self.lower_bound_s
+        return seconds if bound is None else largest(seconds, bound)
+
+    @property
+    def modelled_s(self) -> Number:
+        """Seconds by wires, contention and library (layers 1 to 3)."""
+        seconds = (self.steps_s + self.overhead_s) + _now(self.late_moved)
         if self.late_shortfall is not NO_SECONDS:  # a walk through an array is not for nothing
             seconds = seconds + _now(self.late_shortfall)
         return seconds if self.late_software is NO_SECONDS else seconds + _now(self.late_software)
@@ -327,9 +391,9 @@ class AlgorithmEstimate:
     def bound(self) -> str:
         """The largest part of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or ``software``."""
         if hasattr(self.bytes, "__len__"):
-            fix = "compare alpha_s, bandwidth_s, overhead_s and software_s"
+            fix = "compare steps_s, moved_s, overhead_s and rest_s"
             raise ColltoolError("an array of sizes has no single bound", fix=fix)
-        return bound_by(float(self.alpha_s), float(self.bandwidth_s), float(self.overhead_s), float(self.software_s))
+        return bound_by(float(self.steps_s), float(self.moved_s), float(self.overhead_s), float(self.rest_s))
 
     def __repr__(self) -> str:
         if hasattr(self.bytes, "__len__"):

@@ -6,7 +6,7 @@ The declarations drive function arguments and their checks, command-line options
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
-from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.primitives import Pipelining
 
 Phases = Literal["sequential", "pipelined"]
@@ -28,7 +28,8 @@ class Readings(NamedTuple):
     """How to read the model where it leaves a choice.
 
     Args:
-        ideal: every η is 1. Oversubscription stays: it is wiring, not contention.
+        ideal: n_α·α + n_β·M/(BW·share) and nothing else: no η, no launch, nothing measured. Oversubscription stays: it is
+            wiring, not contention.
         pipelining: ``asymptotic``, ``optimal``, or a number of segments P.
         phases: how the phases of a composition follow each other; ``auto`` is each composition's own way: what NCCL runs as
             NVLSTree, NVLS with SHARP or tree streams, and its rows say so.
@@ -41,11 +42,12 @@ class Readings(NamedTuple):
             mesh take turns, and what needs several links of a lattice at once is not there. What a lattice's routers pass on
             (a chain, all-to-all) keeps all of them.
         order: order of tiers of an all-gather or reduce-scatter; ``auto`` is the one that keeps bytes inside.
-        numbers: ``datasheet`` prices each tier by its own latency, bandwidth and η alone, without measured protocols, measured
-            times of a library, or the list of what it was seen to run.
+        numbers: how many layers of the model: ``datasheet`` is wires and contention, each tier's own latency, bandwidth and η;
+            ``library`` adds what a library takes on such wires, ``measured`` what this machine was measured at. Not beside
+            ``ideal``, which is wires alone.
     """
 
-    ideal: Annotated[bool, Assumption("Without contention: every eta is 1.", echoed="never")] = False
+    ideal: Annotated[bool, Assumption("Wires alone: n_alpha x alpha + n_beta x M/BW.", echoed="never")] = False
     pipelining: Annotated[Pipelining, Assumption("Segments of pipelined algorithms.", 1, MOST_SEGMENTS)] = "asymptotic"
     phases: Annotated[
         Literal["auto", Phases], Assumption("Phases of a hierarchy in turn, or streaming; auto is the composition's own way.")
@@ -59,8 +61,8 @@ class Readings(NamedTuple):
         Assumption("Order of tiers in all-gather and reduce-scatter; auto keeps bytes inside.", echoed="given"),
     ] = "auto"
     numbers: Annotated[
-        Literal["measured", "datasheet"],
-        Assumption("Measured protocols and times where a fabric has them, or each tier's own numbers.", echoed="given"),
+        Literal["measured", "library", "datasheet"],
+        Assumption("Layers: each tier's own numbers, what a library adds, what was measured of the machine.", echoed="given"),
     ] = "measured"
 
     def in_force(self, own: Phases) -> "Readings":
@@ -112,7 +114,13 @@ def checked(readings: Readings | None = None, /, **parts: Any) -> Readings:
             hint = f"did you mean '{_TWINS[name]}'?" if name in _TWINS else nearest(name, list(DECLARED))
             fix = f"{hint} the readings: {', '.join(DECLARED)}".strip()
             raise ColltoolError(f"no argument and no reading is called '{clipped(name)}'", argument=clipped(name), fix=fix)
-    return Readings(**{name: _checked(name, value) for name, value in (readings._asdict() | parts).items()})
+    found = Readings(**{name: _checked(name, value) for name, value in (readings._asdict() | parts).items()})
+    if found.ideal and parts.get("numbers") is not None:
+        what = f"ideal is wires alone, and numbers={found.numbers} more than these"
+        raise ColltoolError(
+            what, argument="numbers", fix=f"leave out one: {given('ideal', True)} or {given('numbers', found.numbers)}"
+        )
+    return found
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -89,7 +89,7 @@ class Candidates:
 
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
         """Every algorithm and composition not ``priced``, with the reason, in registry order."""
-        listing = [span.tier.name for span in self.placed.spans if self.primitive in (span.tier.algorithms or {})]
+        listing = [span.tier.name for span in self.placed.spans if span.tier.runs(self.primitive)]
         asked = said(f"{given('algorithms')} prices it anyway")
         listed = f"not among the algorithms that {listing[-1]} lists for {self.primitive.spoken}; {asked}" if listing else ""
         why = [(name, reason or listed) for name, reason in self._reasons.items() if name not in priced]
@@ -115,7 +115,7 @@ class Candidates:
     @cached_property
     def _flat(self) -> list[CostModel]:
         """Every flat schedule, but for a tier that lists algorithms none of other libraries."""
-        listed = {name for span in self.placed.spans for name in (span.tier.algorithms or {}).get(self.primitive, ())}
+        listed = {name for span in self.placed.spans for name in span.tier.runs(self.primitive)}
         libraries = {library for row in algorithms(self.primitive) if row.name in listed for library in row.shipped_by}
         rows = [
             row for row in algorithms(self.primitive) if not libraries or row.name in listed or libraries & set(row.shipped_by)
@@ -182,8 +182,15 @@ class CannotRun(ColltoolError):
         super().__init__(f"{name} cannot run here: {reason}", argument="algorithms", fix=fix)
 
 
+def on_layers(fabric: Fabric, readings: Readings) -> Fabric:
+    """The fabric with the layers that a reading asks for: ideal is wires alone, datasheet wires and contention."""
+    if readings.ideal:
+        return fabric.on_wires()
+    return fabric.on_datasheet() if readings.numbers == "datasheet" else fabric
+
+
 def candidates_for(fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: Readings) -> Candidates:
-    placed = place(fabric.on_datasheet() if readings.numbers == "datasheet" else fabric, group)
+    placed = place(on_layers(fabric, readings), group)
     return placed.once(("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings))
 
 

@@ -106,6 +106,8 @@ class CostModel:
         not_selected_reason: why the user's library does not run it.
         software_time: the library's measured time beside wires and latencies.
         cut_bound: None if it runs on other links than the group's.
+        below: makes the same schedule on wires alone and on wires with contention; None where nothing stands on these.
+        machine: exp(d) at a size (layer 4); None for 1.
     """
 
     primitive: Primitive
@@ -124,6 +126,8 @@ class CostModel:
     not_selected_reason: NotRun | None = None
     software_time: SoftwareTime = NO_SOFTWARE_TIME
     cut_bound: CutBound | None = None
+    below: Callable[[], tuple[CostModel, CostModel]] | None = None
+    machine: Callable[[Number], Number] | None = None
 
     @property
     def rank_class(self) -> int:
@@ -160,15 +164,25 @@ class CostModel:
             self._same_at_any_size,
             n_alpha=counts[0],
             n_beta=counts[1],
-            alpha_s=alpha,
-            late_bandwidth=moved,
+            steps_s=alpha,
+            late_moved=moved,
             late_shortfall=short,
             late_software=NO_SECONDS if term is NO_SOFTWARE_TIME else partial(term.at, size),
             late_phases=late_phases,
+            late_below=None if self.below is None else partial(self._below_at, size),
+            factor=None if self.machine is None else self.machine(size),
             notes=notes if term is NO_SOFTWARE_TIME else (*notes, *term.notes(size)),
             bytes=size,
         )
         return made
+
+    @cached_property
+    def _below(self) -> tuple[CostModel, CostModel]:
+        return (self, self) if self.below is None else self.below()
+
+    def _below_at(self, size: Number) -> tuple[AlgorithmEstimate, AlgorithmEstimate]:
+        wires, contended = self._below
+        return wires.at(size), contended.at(size)
 
     @cached_property
     def _same_at_any_size(self) -> dict[str, Any]:
@@ -204,9 +218,9 @@ class CostModel:
         return self.pieces[0][1].balance if len(self.pieces) == 1 else None
 
     def seconds(self, size: Number) -> Any:
-        """The total, by the curve where that is exact."""
+        """Layers 1 to 3, by the curve where that is exact; a machine's factor is alike for all ways of a group."""
         if self.readings.pipelining == "optimal":
-            return self.at(size).total_s
+            return self.at(size).modelled_s
         took = self.curve.at(size)
         return took if self.software_time is NO_SOFTWARE_TIME else took + self.software_time.at(size)
 

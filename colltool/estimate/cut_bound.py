@@ -127,9 +127,8 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Itera
 def _rate(span: Span, primitive: Primitive) -> Any:
     """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
-    listed = tier.protocols_for(primitive).values()
-    rates = [tier.bandwidth if one.bandwidth is None else one.bandwidth for one in listed] or [tier.bandwidth]
-    return largest(*rates) / tier.bandwidth * capabilities_of(tier).rate_Bps
+    reached = [tier.eta.beta * row.share for row in tier.protocols_for(primitive).values()]
+    return largest(1.0, *reached) * capabilities_of(tier).rate_Bps  # a fit of schema /1 may be above its own line
 
 
 def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any, Any]:

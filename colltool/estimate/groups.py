@@ -11,14 +11,17 @@ from typing import Any, TypeVar
 from colltool.algorithms.group import Group, Topology
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
 from colltool.algorithms.twisted import diameter_of
+from colltool.base.arrays import exponential
 from colltool.base.errors import ColltoolError, given
-from colltool.base.primitives import Primitive
+from colltool.base.primitives import Number, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import PACKED, AnyGroup, GroupPlacement, GroupSpec, Occupancy, fill_tiers, first_domains, opened
 from colltool.estimate.wired import TierSeat, pairs_at_once
+from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
+from colltool.machines.factor import Machine
 
 Kept = TypeVar("Kept")
 Seen = tuple[Group, PathClasses]
@@ -279,6 +282,21 @@ def running_on(fabric: Fabric) -> Running | None:
     return Running(facts.name, frozenset(off))
 
 
+def machine_factor(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Callable[[Number], Number] | None:
+    """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4); None for 1."""
+    machine = placed.fabric.machine
+    if machine is None or readings.ideal or readings.numbers != "measured":
+        return None
+    return placed.once(("machine", primitive), lambda: _factor(machine, placed, primitive))
+
+
+def _factor(machine: Machine, placed: PlacedGroup, primitive: Primitive) -> Callable[[Number], Number] | None:
+    scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
+    if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
+        return None
+    return lambda size: exponential(machine.d(primitive, scope, placed.ranks, size))
+
+
 def library_of(fabric: Fabric) -> str:
     """The name of the fabric's library; empty if any may run."""
     return "" if fabric.library_name == "all" else fabric.library_name
@@ -286,4 +304,4 @@ def library_of(fabric: Fabric) -> str:
 
 def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:
     """What the outermost tier lists as run by the library; empty: anything."""
-    return (placed.spans[-1].tier.algorithms or {}).get(primitive, ())
+    return placed.spans[-1].tier.runs(primitive)

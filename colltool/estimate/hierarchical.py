@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from colltool.base.primitives import AG, AR, RS, Number, Primitive
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup, running_on, tier_group
+from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import own_part, parts_of, plane_notes, share_notes, switch_notes, with_efficiency
 from colltool.estimate.placement import spoken
@@ -124,9 +124,26 @@ class HierarchicalCandidates:
     def costed(self, chosen: TierOptions) -> CostModel:
         """The schedule of one option per tier, innermost first; cached."""
         names = tuple(option.name for option in chosen)
-        return self.made.get(names) or self.made.setdefault(names, with_efficiency(self._costed(names, chosen), self.placed))
+        if names not in self.made:
+            machine = machine_factor(self.placed, self.row.primitive, self.readings)
+            costed = replace(self._costed(names, chosen), below=partial(self._below, names), machine=machine)
+            self.made[names] = with_efficiency(costed, self.placed)
+        return self.made[names]
 
-    def _costed(self, names: tuple[str, ...], chosen: TierOptions) -> CostModel:
+    def _below(self, names: tuple[str, ...]) -> tuple[CostModel, CostModel]:
+        """The same choices on wires alone, and with their contention: layers 1 and 2 of the price."""
+        wires = self._on_bare(names, self.readings._replace(ideal=True))
+        return wires, self._on_bare(names, self.readings)
+
+    def _on_bare(self, names: tuple[str, ...], readings: Readings) -> CostModel:
+        bare, order = self.placed.bare or self.placed, self.order or "auto"
+        key = ("bare composition", self.row.name, self.row.primitive, self.phases, order, readings)
+        bench = bare.once(key, lambda: _laid_out(bare, self.row, readings, self.phases, listed=False))
+        assert bench is not None  # what runs under a protocol runs on the wires
+        by_name = [{option.name: option for option in options} for options in bench.options]
+        return bench._costed(names, tuple(own[name] for own, name in zip(by_name, names, strict=True)), copies=False)
+
+    def _costed(self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True) -> CostModel:
         placed, primitive = self.placed, self.row.primitive
         status = max((option.status for option in chosen), key=STATUSES.index)
         known = [one for one in self._shipped_as if all(_fitting(one, [(option,) for option in chosen]))]
@@ -137,6 +154,7 @@ class HierarchicalCandidates:
         terms = [option.streamed if both_ways else option.parts for option in chosen]
         parts = {number: own for one in terms for number, own in one.items()}
         usual = self.row.phases if streamed is None else "pipelined"
+        kept = own_part(placed, primitive, self.row.name) if copies else ()
         notes = [f"phases stream through all tiers at once, as in {streamed.by[0]}"] if streamed and streams else []
         notes += [_BETWEEN_UNLIKE] if placed.domains else []
         notes += [note for option in chosen for note in option.notes]
@@ -146,7 +164,7 @@ class HierarchicalCandidates:
             ranks=placed.ranks,
             choice=Choice(self.row.name, names),
             variant=tuple(filter(None, (phases if phases != usual else "", self.order))),
-            parts=(*(part for index in sorted(parts) for part in parts[index]), *own_part(placed, primitive, self.row.name)),
+            parts=(*(part for index in sorted(parts) for part in parts[index]), *kept),
             overhead_s=placed.overhead_s,
             phases=phases,
             composed=True,
@@ -345,10 +363,9 @@ def _laid_out(
 
 def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozenset[str] | None:
     """What the library runs in an inner tier's phases; None: anything. The outermost tier's list is of whole calls."""
-    lists = placed.spans[first.tier].tier.algorithms or {}
-    if first.tier == len(placed.spans) - 1 or not {first.primitive, primitive} & set(lists):
-        return None
-    return frozenset((*lists.get(first.primitive, ()), *lists.get(primitive, ())))
+    tier = placed.spans[first.tier].tier
+    listed = frozenset((*tier.runs(first.primitive), *tier.runs(primitive)))
+    return None if first.tier == len(placed.spans) - 1 or not listed else listed
 
 
 def _options(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf, log2, sqrt
 
 from colltool.algorithms.group import SEVERAL_TIERS, Group
@@ -18,7 +19,7 @@ from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, Knots, Softwa
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup, running_on
+from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
 from colltool.fabric.library import Efficiency
@@ -64,12 +65,22 @@ def cost_flat(
     on_own_links = row.status != "hypothetical" and not row.counts  # no stretched fabric, no machines beside the ranks
     found = replace(
         found,
+        below=partial(_below, row, group, placed, readings),
+        machine=machine_factor(placed, row.primitive, readings),
         overhead_s=placed.overhead_s,
         protocol=placed.protocol,
         not_selected_reason=row.not_run_by(running_on(placed.fabric), group),
         cut_bound=cut_bound_of(placed, row.primitive, readings) if on_own_links else None,
     )
     return with_efficiency(found, placed)
+
+
+def _below(row: Algorithm, group: Group, placed: PlacedGroup, readings: Readings) -> tuple[CostModel, CostModel]:
+    """The same schedule on wires alone, and with their contention: layers 1 and 2 of its price."""
+    bare = placed.bare or placed
+    ideal = readings._replace(ideal=True)
+    wires = cost_flat(row, group, flat_group(bare, ideal)[1], ideal)
+    return wires, cost_flat(row, group, flat_group(bare, readings)[1], readings)
 
 
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:

@@ -8,17 +8,20 @@ from dataclasses import replace
 from math import inf, sqrt
 from typing import Any
 
+from colltool.base.arrays import largest
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, Curve, PhaseCost, ends
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup
+from colltool.fabric.ground import nearest_alpha
 from colltool.fabric.model import Tier
-from colltool.fabric.tier_parts import MeasuredRange, Protocol
+from colltool.fabric.tier_parts import Eta, InNetwork
 from colltool.fabric.topology import capabilities_of
+from colltool.libraries.numbers import MeasuredAt, ProtocolNumbers, SwitchNumbers
 
-_ROW = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "protocol")} | LATE
+_ROW = {name: name for name in ("n_alpha", "n_beta", "steps_s", "overhead_s", "protocol")} | LATE
 _PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share", "energy_J")
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 LAUNCH_S = 10e-6
@@ -90,29 +93,41 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
         raise ColltoolError(what, fix="a collective runs under one protocol throughout: give it the same name on every tier")
     found = []
     for name in common:
+        numbers = {tier: own[name] for tier, own in lists.items()}
         spans = tuple(
-            replace(span, tier=tier_under(span.tier, lists[span.tier.name][name])) if span.tier.name in lists else span
+            replace(span, tier=tier_under(span.tier, numbers[span.tier.name])) if span.tier.name in numbers else span
             for span in placed.spans
         )
-        overhead, copy = placed.overhead_s, placed.local_copy_Bps
-        for protocol in (own[name] for own in lists.values()):  # innermost first: the last one that speaks holds
-            overhead = protocol.launch_overhead if protocol.launch_overhead is not None else overhead
-            copy = protocol.local_copy if protocol.local_copy is not None else copy
+        launch, copy = None, placed.local_copy_Bps
+        for protocol in numbers.values():  # innermost first: the last one that speaks holds
+            launch = protocol.launch_s if protocol.launch_s is not None else launch
+            copy = protocol.copy_Bps if protocol.copy_Bps is not None else copy
+        # a launch that the file states takes the place of the library's
+        overhead = placed.overhead_s if launch is None or placed.fabric.states_launch else launch
         found.append(replace(placed, spans=spans, overhead_s=overhead, local_copy_Bps=copy, protocol=name, bare=placed))
     return found
 
 
-def tier_under(tier: Tier, protocol: Protocol) -> Tier:
-    """A tier with a protocol's numbers; its α is that of the nearest pairs, and farther ones keep their extra."""
+def tier_under(tier: Tier, protocol: ProtocolNumbers) -> Tier:
+    """A tier with what a library adds under a protocol: a step takes η_α·α + o, a byte 1 / (BW·η_β·e)."""
     kind = capabilities_of(tier)
-    given = {"bandwidth": protocol.bandwidth, "eta": protocol.eta}
-    numbers: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if protocol.alpha is not None:
-        numbers |= kind.at_alpha(protocol.alpha)
-    switch = kind.in_network
-    if switch is not None and switch.protocols is not None and protocol.name not in switch.protocols:
-        numbers |= kind.with_switch(None)
+    eta_alpha = tier.eta.alpha * protocol.stretch
+    # a posted send takes less than a wire's α (o below zero), but never less than nothing
+    alpha_s = largest(nearest_alpha(tier) + protocol.step_s / eta_alpha, 0.0)
+    eta = Eta.model_construct(alpha=eta_alpha, beta=tier.eta.beta * protocol.share)
+    numbers: dict[str, Any] = {"eta": eta, **kind.at_alpha(alpha_s)}
+    switch, added = kind.in_network, tier.library.switch if tier.library is not None else None
+    if switch is not None and added is not None:
+        allowed = added.protocols is None or protocol.name in added.protocols
+        numbers |= kind.with_switch(_switch_under(switch, added, tier) if allowed else None)
     return tier.model_copy(update=numbers)
+
+
+def _switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
+    """Collectives in the switches with what a library adds: time beside α_switch, and a share of the switches' η_β."""
+    own = switch.own_eta
+    eta_beta = {**own, **{primitive: own.get(primitive, tier.eta.beta) * share for primitive, share in added.shares.items()}}
+    return switch.model_copy(update={"alpha_switch": switch.alpha_switch + added.step_s, "eta_beta": eta_beta or None})
 
 
 def range_notes(rows: Sequence[AlgorithmEstimate], placed: PlacedGroup, primitive: Primitive) -> list[AlgorithmEstimate]:
@@ -120,11 +135,11 @@ def range_notes(rows: Sequence[AlgorithmEstimate], placed: PlacedGroup, primitiv
 
     A call over several tiers is measured as a whole, on the outermost one that lists protocols.
     """
-    tier = next((span.tier for span in reversed(placed.spans) if span.tier.protocols), None)
-    if tier is None:
+    tier = next((span.tier for span in reversed(placed.spans) if span.tier.library and span.tier.library.protocols), None)
+    if tier is None or tier.library is None:
         return list(rows)
     protocols = tier.protocols_for(primitive)
-    if not protocols and any(one.measured for one in tier.protocols or ()):
+    if not protocols and any(one.measured for one in tier.library.protocols):
         said = f"{primitive.spoken} was not measured on {tier.name}: priced with the tier's own numbers"
         return [replace(row, notes=(*row.notes, said)) for row in rows]
     ranges = {name: one.measured for name, one in protocols.items() if one.measured is not None}
@@ -135,7 +150,7 @@ def range_notes(rows: Sequence[AlgorithmEstimate], placed: PlacedGroup, primitiv
     return [replace(row, notes=(*row.notes, *_size_notes(row, ranges), *notes)) for row in rows] if ranges else list(rows)
 
 
-def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredRange]) -> list[str]:
+def _size_notes(row: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> list[str]:
     least, most = ends(row.bytes)
     if all(known.smallest <= least and most <= known.largest for known in ranges.values()):
         return []
@@ -176,7 +191,7 @@ def lower_bound_notes(
 def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
     def known() -> bool:
         listed = (protocol for span in placed.spans for protocol in span.tier.protocols_for(primitive).values())
-        return "launch_overhead" in placed.fabric.model_fields_set or any(one.launch_overhead is not None for one in listed)
+        return "launch_overhead" in placed.fabric.model_fields_set or any(one.launch_s is not None for one in listed)
 
     return placed.once(("launch", primitive), known)
 

@@ -70,6 +70,13 @@ class AssumptionsUsed(NamedTuple):
         return self.readings.unlike(self.usual)
 
 
+class Inert(NamedTuple):
+    """A key that was set and does not move an answer, and why."""
+
+    key: str
+    reason: str
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Price(Result):
     """Every algorithm for one primitive, group and size.
@@ -79,7 +86,8 @@ class Price(Result):
     algorithms were named, those fastest first, whatever their status. ``library``:
     None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another one (for arrays a tuple); empty
     if algorithms were named. ``accuracy``: of the first row; None for an ideal price and arrays. ``failed``: plugins of the group
-    ``colltool.algorithms`` that offered nothing usable, and why. ``asked``: the algorithms that were named.
+    ``colltool.algorithms`` that offered nothing usable, and why. ``asked``: the algorithms that were named. ``inert``: values
+    that were set and do not move the first row.
     """
 
     subject: ClassVar[str] = "price"
@@ -97,6 +105,7 @@ class Price(Result):
     accuracy: Accuracy | None = None
     failed: tuple[Infeasible, ...] = ()
     asked: tuple[str, ...] = ()
+    inert: tuple[Inert, ...] = ()
 
     @property
     def ranks(self) -> int:

@@ -57,7 +57,7 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
     yield f"colltool export goal: {what} of {placed.fabric.name}"
     yield f"txt2bin -i FILE.goal -o FILE.bin && LogGOPSim -f FILE.bin {net.options}"
     yield f"its times are in units of {net.unit_s:.0e} s; colltool's price is {format_time(run.wire_s(size))}, without launch"
-    if any(span.tier.protocols for span in placed.spans):
+    if any(span.tier.library for span in placed.spans):
         yield "L and G are the tiers' own, of none of their protocols"
     if len({(part.cost.alpha_s, part.cost.effective_Bps) for part in run.costed.parts}) > 1:
         yield "L and G are those of the slowest tier: LogGOPSim has one of each for all pairs, so it takes longer than the price"

@@ -26,8 +26,8 @@ from colltool.estimate.groups import PlacedGroup, library_runs, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
+from colltool.libraries.numbers import ProtocolNumbers
 from colltool.nccl.hardware import PROTOCOLS, Hardware
 from colltool.nccl.model import Combination, Piece, pieces
 from colltool.nccl.nccl_choice import hardware_of
@@ -46,7 +46,7 @@ class Curves(NamedTuple):
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
     hardware = cluster.hardware
-    measured = any(one.measured for tier in cluster.placed.fabric.tiers for one in tier.protocols or ())
+    measured = any(row.measured for tier in cluster.placed.fabric.tiers if tier.library for row in tier.library.protocols)
     listed = any(span.tier.protocols_for(primitive) for span in cluster.placed.spans)
     if not listed or (measured and not _measured(cluster, primitive)):
         note = f"not measured on this group: what NCCL {hardware.version} picks by its own model"
@@ -83,11 +83,11 @@ def _measured(cluster: Cluster, primitive: Primitive) -> bool:
     if not own:
         return False
     # calibrate fits collectives together, and lists what ran for each; or apart, and names the measured one first
-    together = tier.algorithms is None or primitive in tier.algorithms
+    together = tier.library is None or not tier.library.runs or primitive in tier.library.runs
     return all(together if one.primitives is None else one.primitives[0] is primitive for one in own)
 
 
-def _seen(tier: Tier, primitive: Primitive) -> list[Protocol]:
+def _seen(tier: Tier, primitive: Primitive) -> list[ProtocolNumbers]:
     """The protocols measured on a tier; others may stand in for what larger groups run."""
     return [one for one in tier.protocols_for(primitive).values() if one.measured]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from colltool.base.files import read_text
 from colltool.base.reach import confine, within_reach
 from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
 from colltool.definitions.source import MOST_KEPT, KeyPath, Position, Source, scan
+from colltool.fabric.ground import on_ground
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 
@@ -73,12 +75,17 @@ def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
     ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key. Raises ManyErrors with everything wrong in the content.
     """
     if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
-        return _finished(fabric_reading(fabric, overrides))
+        return _finished(fabric_reading(fabric, overrides), partial(load_fabric, fabric))
     file, name = find_fabric(fabric)
     text = read_text(file, "definition", name)  # once: it may be a pipe
     alone = "like:" not in text  # else another file, which may change, is a part of it
     if len(text) <= MOST_KEPT and alone and all(isinstance(one, str) for one in overrides):
         return _loaded(text, name, tuple(overrides))
+    return _finished(_of_text(text, file, name, overrides), partial(_read_again, text, file, name))
+
+
+def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
+    """A file that was read, with other overrides: it may be a pipe."""
     return _finished(_of_text(text, file, name, overrides))
 
 
@@ -97,7 +104,7 @@ def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, An
 
 def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
     """A fabric from YAML text that errors call ``name``."""
-    return _finished(read(Fabric, text, name, overrides, SHORT))
+    return _finished(read(Fabric, text, name, overrides, SHORT), partial(read_fabric, text, name))
 
 
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
@@ -188,19 +195,26 @@ def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
                 tier["source"] = {what: said for what, said in tier["source"].items() if what != name.partition(".")[0]}
 
 
-def _finished(reading: Reading[Fabric]) -> Fabric:
+def _finished(reading: Reading[Fabric], again: Callable[[list[str]], Fabric] | None = None) -> Fabric:
+    """The fabric on its library's numbers; ``again`` loads it with other overrides: these act on what the file itself says."""
     if reading.model is not None and reading.model.uncertainty:
         from colltool.fabric.variants import parameter_ranges
 
         for key, how in reading.model.uncertainty.items():
+            if ".protocols." in key:  # of a file of schema /1: a library's numbers are none of the fabric's
+                continue
             try:
                 parameter_ranges(reading.model, [f"{key}={how}"])
             except ColltoolError as error:
                 reading.refuse(("uncertainty", key), error.what, error.fix)
     fabric = reading.result()
-    if fabric.numbers == "datasheet":
-        fabric = fabric.on_datasheet()
-    return fabric.with_overrides(reading.overrides) if reading.overrides else fabric
+    if not reading.overrides:
+        return on_ground(fabric)
+    filed = None
+    if again is not None:
+        with suppress(ColltoolError):  # a file that only its overrides make valid
+            filed = again([])
+    return on_ground(fabric, filed).with_overrides(reading.overrides, filed, again)
 
 
 _SHORT = Shorthand(example="switch=30000")

@@ -6,7 +6,7 @@ Schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate, pairwise
 from math import prod
 from operator import mul
@@ -24,6 +24,8 @@ from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, Graph
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 from colltool.fabric.uneven import domain_slips
+from colltool.fabric.uplinks import open_uplinks
+from colltool.machines.factor import Machine
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -112,8 +114,7 @@ class ClosTier(SizedTier):
 
     ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however many ports they have. ``rails``:
     ``only`` where rails never meet: ranks at different places of their domains reach each other by way of a neighbour inside one.
-    ``oversubscription`` of a single level: of the uplinks that each endpoint has to it, so it is read as a leaf of one endpoint
-    each and a spine.
+    ``oversubscription``: of the uplinks of each endpoint, where there is one level (:mod:`colltool.fabric.uplinks`).
     """
 
     topology: Literal["clos"]
@@ -142,7 +143,7 @@ class ClosTier(SizedTier):
     def _levels_agree(self) -> ClosTier:
         """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at most ``MAX_RATIO``."""
         parts.check_switch(self.in_network, self.protocols or ())
-        self._open_uplinks()
+        self.__dict__.update(open_uplinks(self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk))
         levels, size, slips, names = self.levels, self.size, [], self.level_names
         if self.trunk is not None and (other := next((key for key in ("levels", "sizing") if getattr(self, key)), None)):
             fix = "remove it, and describe the switches inside an endpoint as a tier of their own"
@@ -177,27 +178,6 @@ class ClosTier(SizedTier):
         parts.refuse(slips)
         return self
 
-    def _open_uplinks(self) -> None:
-        """Write a single level with oversubscription out as what it is: a leaf for each endpoint, and a spine above them."""
-        levels = self.levels or ()
-        ratio = self.oversubscription
-        if ratio is not None and self.trunk is not None:
-            raise Slips(Slip("a trunk is an uplink itself", "remove this one", ("oversubscription",)))
-        if ratio is not None and len(levels) > 1:
-            fix = f"give it to the level that the uplinks enter: levels.{levels[-1].name}.oversubscription"
-            raise Slips(Slip("is that of a single level", fix, ("oversubscription",)))
-        if len(levels) == 1 and (ratio is not None or levels[0].oversubscription != 1):
-            spine = levels[0]
-        elif not levels and ratio is not None and self.alpha is not None:
-            spine = Level.model_construct(name="spine", group=self.size, alpha=self.alpha, oversubscription=ratio)
-        else:
-            return
-        if ratio is not None:
-            spine = spine.model_copy(update={"oversubscription": ratio})
-        below = "leaf" if spine.name != "leaf" else "endpoint"
-        leaf = spine.model_copy(update={"name": below, "group": 1, "oversubscription": 1.0})
-        self.__dict__.update(alpha=None, oversubscription=None, levels=(leaf, spine))
-
 
 Tier = Annotated[
     StarTier | FullMeshTier | LatticeTier | ClosTier | GraphTier | HyperXTier | DragonflyTier | DragonflyPlusTier,
@@ -225,12 +205,12 @@ class Fabric(Part):
     """A fabric file: its tiers, innermost first. ``hypothetical``: no such hardware. ``device``: what a job computes on.
 
     ``announced``: nobody has one yet. ``measured_on``: the machine that its measured numbers were taken over from. ``numbers``:
-    ``datasheet`` leaves out what was measured, such as that of the fabric that it is like.
+    ``datasheet`` keeps what was measured of a library off it.
     """
 
     model_config = ConfigDict(json_schema_extra=_or_like)
 
-    schema_: Annotated[Literal["colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/1"
+    schema_: Annotated[Literal["colltool.fabric/2", "colltool.fabric/1"], Field(alias="schema")] = "colltool.fabric/2"
     name: ft.Name
     description: ft.Words = ""
     tiers: Annotated[
@@ -240,17 +220,21 @@ class Fabric(Part):
     ]
     launch_overhead: ft.Overhead = 0.0
     library: FabricLibrary = None
-    numbers: Annotated[Literal["measured", "datasheet"], Accepted("measured or datasheet")] = "measured"
     hypothetical: ft.Flag = False
     announced: ft.Flag = False
     measured_on: ft.Name | None = None
+    numbers: Literal["measured", "datasheet"] = "measured"
     device: DeviceName | None = None
     uncertainty: Annotated[
         dict[str, str] | None, Accepted("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}")
     ] = None
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
-    _under: dict[str, Fabric] = PrivateAttr(default_factory=dict)
+    _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
+    _machine: Machine | None = PrivateAttr(default=None)
+    _filed: Fabric | None = PrivateAttr(default=None)
+    _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
+    _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
     @property
     def domains(self) -> tuple[int, ...]:
@@ -276,26 +260,14 @@ class Fabric(Part):
     def efficiencies(self) -> tuple[Efficiency, ...]:
         """Published or measured figures of its library's schedules; none where any library may run."""
         facts = self.library_facts
-        return facts.reached if facts and facts.name != "all" else ()
+        own = facts.reached if facts and facts.name != "all" else ()
+        return own or self._reached
 
-    def under(self, library: LibraryName, version: str = "") -> Fabric:
-        """The fabric with another library, keeping what its own says of the hardware, not what was measured of that library.
-
-        ``version``: of its cost model; what was measured stays, as versions of one library share their kernels.
-        """
-        own = self.library_facts
-        if library == self.library_name:
-            return self if own is None or not version or own.version == version else self._of_version(version)
-        if library not in self._under:
-            other = {"name": library, "version": None, "reached": ()}
-            facts = own.model_copy(update=other) if own else LibraryFacts(name=library)
-            kept = self.on_datasheet() if own and own.name != "all" else self
-            self._under[library] = kept.model_copy(update={"library": facts})
-        return self._under[library]._of_version(version) if version else self._under[library]
-
-    def _of_version(self, version: str) -> Fabric:
-        facts = (self.library_facts or LibraryFacts(name=self.library_name)).model_copy(update={"version": version})
-        return self.model_copy(update={"library": facts})
+    def with_reached(self, figures: tuple[Efficiency, ...]) -> Fabric:
+        """The fabric with shares of bandwidth that its library is known to reach."""
+        fabric = self.model_copy()
+        fabric._reached = figures
+        return fabric
 
     def with_posting(self) -> Fabric:
         """What a further message costs hosts that run MPI, on tiers that do not say."""
@@ -307,10 +279,46 @@ class Fabric(Part):
         )
 
     def on_datasheet(self) -> Fabric:
-        """By its tiers' own numbers: without protocols, lists of algorithms, and measured times of its library."""
+        """By its tiers' own numbers (layers 1 and 2), with a launch that the file states, and without what a library adds."""
+        return self.view("datasheet", self._without_library)
+
+    def on_wires(self) -> Fabric:
+        """As :meth:`on_datasheet`, without a launch: what ``--ideal`` prices."""
+        return self.view("wires", lambda: self._without_library().model_copy(update={"launch_overhead": 0.0}))
+
+    def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
+        """A variant of the fabric, made once for a name: what was worked out on a fabric is found by identity."""
+        if name not in self._views:
+            self._views[name] = make()
+        return self._views[name]
+
+    def _without_library(self) -> Fabric:
         facts = self.library_facts
         library = {"library": facts.model_copy(update={"reached": ()})} if facts else {}
-        return self.model_copy(update={"tiers": tuple(tier.on_datasheet() for tier in self.tiers), **library})
+        tiers = tuple(tier.on_datasheet() for tier in self.tiers)
+        return self.model_copy(update={"tiers": tiers, **library}).with_reached(()).with_machine(None)
+
+    @property
+    def machine(self) -> Machine | None:
+        """What was measured of this machine beyond its library (layer 4); None where nothing was."""
+        return self._machine
+
+    def with_machine(self, machine: Machine | None) -> Fabric:
+        """The fabric as a machine that was measured."""
+        fabric = self.model_copy()
+        fabric._machine = machine
+        return fabric
+
+    @property
+    def states_launch(self) -> bool:
+        """Whether a launch of the user's own takes the place of the library's: stated in the file, or set for this call.
+
+        Files of schema /1 whose protocols state launches mean the others with the fabric's.
+        """
+        if "launch_overhead" not in self.model_fields_set:
+            return False
+        listed = any(one.launch_overhead is not None for tier in self.tiers for one in tier.protocols or ())
+        return not listed or any(key == "launch_overhead" for key, _ in self._overrides)
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:
@@ -319,7 +327,9 @@ class Fabric(Part):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic's; tiers learn how many ranks they now have inside."""
-        return super().model_copy(update=update, deep=deep)._nested()
+        copy = super().model_copy(update=update, deep=deep)._nested()
+        copy._views = {}
+        return copy
 
     def _nested(self) -> Self:
         inside = accumulate((tier.endpoints for tier in self.tiers), mul, initial=1)
@@ -334,9 +344,27 @@ class Fabric(Part):
             sizes = inner.model_copy(update={"size": self.domains[0]}), outer.model_copy(update={"domains": None})
             self.__dict__["tiers"] = sizes
 
-    def with_overrides(self, overrides: tuple[tuple[str, str], ...]) -> Fabric:
+    @property
+    def filed(self) -> Fabric | None:
+        """The same fabric without its overrides, as its file has it; None without overrides."""
+        return self._filed
+
+    @property
+    def again(self) -> Callable[[list[str]], Fabric] | None:
+        """Loads the fabric with other overrides; None where it was loaded with none."""
+        return self._again
+
+    def with_overrides(
+        self,
+        overrides: tuple[tuple[str, str], ...],
+        filed: Fabric | None = None,
+        again: Callable[[list[str]], Fabric] | None = None,
+    ) -> Fabric:
+        """The fabric with overrides as given; ``filed``: without them, ``again`` loads it with others."""
         fabric = self.model_copy()
         fabric._overrides = overrides
+        fabric._filed = filed
+        fabric._again = again
         return fabric
 
     def __eq__(self, other: object) -> bool:
@@ -362,7 +390,7 @@ class Fabric(Part):
             )
         # a collective runs under one protocol throughout, so tiers that list any need one in common
         for primitive in Primitive:
-            lists = {tier.name: list(own) for tier in self.tiers if (own := tier.protocols_for(primitive))}
+            lists = {tier.name: own for tier in self.tiers if (own := tier.stated_protocols(primitive))}
             if lists and not set.intersection(*map(set, lists.values())):
                 listed = "; ".join(f"{tier}: {', '.join(own)}" for tier, own in lists.items())
                 what = f"the tiers share no protocol for {primitive.spoken} ({listed}): a call runs under one throughout"

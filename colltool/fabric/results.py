@@ -253,7 +253,7 @@ def odd_together(fabric: Fabric) -> Iterator[LintWarning]:
         rate = outer.bandwidth * 8e-9
         sold = any(isclose(rate * n, one) or isclose(rate, one * n) for one in PORT_GBPS for n in range(1, _MOST_SHARED + 1))
         port = outer.bandwidth <= NETWORK_BPS.most  # not a scale-up in two levels
-        measured = outer.eta.beta < 1 and outer.protocols is None and port and not sold  # a measured rate, counted down twice
+        measured = outer.eta.beta < 1 and outer.library is None and port and not sold  # a measured rate, counted down twice
         if measured and capabilities_of(outer).joined_by == "switches":
             said = f"{format_rate(outer.bandwidth)}, {rate:.4g} Gb/s"
             what = f"no port is sold at {said}, and eta.beta {outer.eta.beta:g} comes on top"

@@ -13,7 +13,9 @@ from colltool.base.primitives import Primitive
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import Accepted, Part, Slip, Slips
 from colltool.fabric import tier_parts as parts
+from colltool.fabric.media import MediumName
 from colltool.fabric.tier_parts import Eta, InNetwork, Protocol
+from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
 
 # What errors say is due in the place of each.
 _PROTOCOL = Accepted("a protocol: a mapping such as {name: LL, alpha: 0.6us, bandwidth: 40GB/s}")
@@ -21,7 +23,11 @@ _PROTOCOLS = Accepted("a list of protocols, such as [{name: LL, alpha: 0.6us, ba
 
 
 class TierBase(Part):
-    """``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing."""
+    """``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing.
+
+    ``medium``: what the wires are, by which a library's numbers are found; default: by the name and the device. ``protocols`` and
+    ``algorithms`` are of schema colltool.fabric/1.
+    """
 
     name: ft.Name
     bandwidth: ft.Bandwidth
@@ -31,6 +37,7 @@ class TierBase(Part):
     cable: ft.Cable | None = None
     energy: ft.BitEnergy | None = None
     post: ft.Overhead | None = None
+    medium: MediumName | None = None
     protocols: Annotated[tuple[Annotated[Protocol, _PROTOCOL], ...], Field(min_length=1, max_length=64), _PROTOCOLS] | None = None
     algorithms: Annotated[
         dict[
@@ -46,6 +53,7 @@ class TierBase(Part):
     ] = None
 
     _ranks_inside: int = PrivateAttr(default=1)
+    _library: TierLibrary | None = PrivateAttr(default=None)
 
     @property
     @abstractmethod
@@ -75,11 +83,32 @@ class TierBase(Part):
         """Bottom up; empty without levels."""
         return ()
 
-    def protocols_for(self, primitive: Primitive) -> dict[str, Protocol]:
-        """The protocols that a primitive can run under here, by name; empty where the tier lists none for it."""
+    @property
+    def library(self) -> TierLibrary | None:
+        """What the library in force adds here (layer 3); None for nothing."""
+        return self._library
+
+    def with_library(self, numbers: TierLibrary | None) -> Self:
+        """The tier with what a library adds to it."""
+        if numbers is self._library:
+            return self
+        tier = self.model_copy()
+        tier._library = numbers
+        return tier
+
+    def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
+        """The protocols that a primitive can run under here, by name; empty where none is known."""
+        return {} if self._library is None else self._library.protocols_for(primitive)
+
+    def runs(self, primitive: Primitive) -> tuple[str, ...]:
+        """Algorithms that the library was seen to run here; empty for anything."""
+        return () if self._library is None else self._library.runs.get(primitive, ())
+
+    def stated_protocols(self, primitive: Primitive) -> list[str]:
+        """Names of the protocols that the file itself lists for a primitive."""
         listed = self.protocols or ()
-        own = {one.name: one for one in listed if one.primitives and primitive in one.primitives}
-        return own or {one.name: one for one in listed if one.primitives is None}
+        own = [one.name for one in listed if one.primitives and primitive in one.primitives]
+        return own or [one.name for one in listed if one.primitives is None]
 
     @field_validator("algorithms", mode="wrap")
     @classmethod
@@ -127,9 +156,11 @@ class TierBase(Part):
         return None
 
     def on_datasheet(self) -> Self:
-        """By its own numbers: without protocols and lists of algorithms."""
+        """By its own numbers: without what a library adds."""
         switch = {"in_network": one.model_copy(update={"protocols": None})} if (one := self.switches) else {}
-        return self.model_copy(update={"protocols": None, "algorithms": None, **switch})
+        tier = self.model_copy(update={"protocols": None, "algorithms": None, **switch})
+        tier._library = None
+        return tier
 
 
 _DOMAINS = Accepted("a list of the ranks in each domain that it joins, such as [64, 72]")

@@ -16,13 +16,14 @@ from colltool.base.formatting import parse_rate, parse_time
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.tier_parts import Protocol
+from colltool.fabric.tier_base import TierBase
 from colltool.fabric.topology import capabilities_of
 
 Place = tuple[str | int, ...]
 """Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``."""
 
-_NEVER_PRICED = frozenset({"source", "notes", "description", "name"})
+_NEVER_PRICED = frozenset({"source", "notes", "description", "name", "protocols", "algorithms", "reached"})
+"""Texts, and what a file of schema /1 says of its library: that acts by the tier's ``library``, not by numbers of its own."""
 INNERMOST = (0,)
 
 
@@ -36,10 +37,8 @@ _BOUND_BY_FLAGS = 0.25  # of the fastest protocol's share: below it a protocol's
 
 
 def bandwidth_values(tier: Tier, share: float) -> dict[str, str]:
-    """The overrides that make :func:`scaled_bandwidth` of a tier: its own rate, and those of its protocols."""
-    rates = {tier.name: tier.bandwidth}
-    rates |= {f"{tier.name}.protocols.{at}": one.bandwidth for at, one in enumerate(tier.protocols or ()) if one.bandwidth}
-    found = {f"{key}.bandwidth": rate_Bps for key, rate_Bps in rates.items()}
+    """The overrides that make :func:`scaled_rates` of a tier."""
+    found = {f"{tier.name}.bandwidth": tier.bandwidth}
     found |= {} if (whole := capabilities_of(tier).trunk_Bps) is None else {f"{tier.name}.trunk": whole}
     return {key: f"{share * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in found.items()}
 
@@ -49,26 +48,21 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
 
     Shares of a rate follow it, but for LL's: flags and copies bound it, so slower wires leave it its rate up to theirs.
     """
-    fullest = max((one.eta.beta for one in tier.protocols or () if one.eta and not one.bandwidth), default=1.0)
-
-    def scaled(one: Protocol) -> Protocol:
-        if one.bandwidth or one.eta is None or share >= 1 or one.eta.beta > _BOUND_BY_FLAGS * fullest:
-            return one
-        return one.model_copy(update={"eta": one.eta.model_copy(update={"beta": min(one.eta.beta / share, fullest)})})
-
-    faster = scaled_rates(tier, share)
-    return faster.model_copy(update={"protocols": faster.protocols and tuple(map(scaled, faster.protocols))})
+    slower = scaled_rates(tier, share)
+    if tier.library is None or share >= 1:
+        return slower
+    fullest = max((row.share for row in tier.library.protocols), default=1.0)
+    protocols = []
+    for row in tier.library.protocols:
+        bound = row.share <= _BOUND_BY_FLAGS * fullest
+        protocols.append(row._replace(share=min(row.share / share, fullest)) if bound else row)
+    return slower.with_library(tier.library._replace(protocols=tuple(protocols)))
 
 
 def scaled_rates(tier: Tier, share: float) -> Tier:
-    """Scale the bandwidth of a tier and those of its protocols alone, as :func:`bandwidth_values` do."""
-
-    def scaled(one: Protocol) -> Protocol:
-        return one.model_copy(update={"bandwidth": one.bandwidth * share}) if one.bandwidth else one
-
-    protocols = tier.protocols and tuple(map(scaled, tier.protocols))
+    """Scale the bandwidth of a tier, and of its trunk, alone, as :func:`bandwidth_values` do."""
     trunk = {} if (whole := capabilities_of(tier).trunk_Bps) is None else {"trunk": whole * share}
-    return tier.model_copy(update={"bandwidth": tier.bandwidth * share, "protocols": protocols, **trunk})
+    return tier.model_copy(update={"bandwidth": tier.bandwidth * share, **trunk})
 
 
 def without_in_network(tier: Tier) -> Tier:
@@ -91,6 +85,8 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
         for name in type(part).model_fields:
             if name not in _NEVER_PRICED:
                 yield from _values(getattr(part, name), (*at, name))
+        if isinstance(part, TierBase):
+            yield (*at, "library"), part.library
     elif isinstance(part, tuple):
         for index, one in enumerate(part):
             yield from _values(one, (*at, index))
@@ -136,7 +132,7 @@ rates to what encoding and headers take.
 """
 
 _FACTOR, _SHARE, _RANGE = re.compile(r"(\d+\.?\d*)x"), re.compile(r"(\d+\.?\d*)%"), re.compile(r"([^:]+):([^:]+)")
-_AROUND = frozenset({"levels", "protocols", "in_network"})  # parts of a tier whose numbers are called like the tier's own
+_AROUND = frozenset({"levels", "in_network"})  # parts of a tier whose numbers are called like the tier's own
 _ALIKE = {
     "alpha": frozenset({"alpha", "alpha_switch", "post"}),
     "bandwidth": frozenset({"bandwidth", "trunk"}),
@@ -219,16 +215,26 @@ def ranges_of(
 
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
     """Every number of a tier or of the whole call that a price may depend on, with its key: ``ib.levels.spine.alpha``."""
+    every = values_of(fabric)
     found: dict[Place, str] = {}
-    for place, value in values_of(fabric).items():
-        if place == ("launch_overhead",) and isinstance(value, float):
-            found[place] = "launch_overhead"
-        if place[0] == "tiers" and isinstance(value, float) and place[2] != "sizing":
-            tier, rest = fabric.tiers[int(place[1])], list(map(str, place[2:]))
-            if rest[0] in ("levels", "protocols"):
-                listed = tier.protocols or () if rest[0] == "protocols" else capabilities_of(tier).levels
-                rest[1] = listed[int(rest[1])].name
-            found[place] = ".".join((tier.name, *rest))
+    for place, key in keys_of(fabric).items():
+        timed = place == ("launch_overhead",) or (place[0] == "tiers" and place[2] != "sizing")
+        if timed and isinstance(every[place], float):
+            found[place] = key
+    return found
+
+
+def keys_of(fabric: Fabric) -> dict[Place, str]:
+    """Every value that a price may depend on, with its key as ``--set`` takes it."""
+    found: dict[Place, str] = {}
+    for place in values_of(fabric):
+        steps = list(map(str, place))
+        if steps[0] == "tiers" and len(steps) > 2:
+            tier = fabric.tiers[int(steps[1])]
+            steps = [tier.name, *steps[2:]]
+            if steps[1] == "levels" and steps[2].isdecimal():
+                steps[2] = capabilities_of(tier).levels[int(steps[2])].name
+        found[place] = ".".join(step.rstrip("_") for step in steps)  # the field global_ of a dragonfly is global in its file
     return found
 
 

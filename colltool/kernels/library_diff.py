@@ -12,6 +12,7 @@ from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.base.result import Result
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
+from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 from colltool.kernels.files import AskedLibrary
 from colltool.kernels.price import price_kernels
@@ -62,7 +63,7 @@ class LibraryDiff(Result):
 
 def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
     """Two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB, on whole nodes and on one rank a node."""
-    before, after = fabric.under("nccl", old), fabric.under("nccl", new)
+    before, after = under_library(fabric, "nccl", old), under_library(fabric, "nccl", new)
     changes: list[PickChange] = []
     looked = differ = 0
     for group in _groups(fabric):

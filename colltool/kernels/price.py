@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from colltool.analysis.judged import judged
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_rate, size_text
 from colltool.base.primitives import A2A, AR
@@ -13,11 +14,13 @@ from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price as price_of
+from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.kernels.files import EXPERTS, NCCL, AskedLibrary, KernelFile, LibraryFile, find_library, shipped_libraries
 from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, KernelTimes, Tokens, bytes_sent
+from colltool.kernels.intervals import kernel_interval
 from colltool.kernels.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.nccl.nccl_choice import with_library_choice
 
@@ -140,6 +143,7 @@ def estimate(kernel: KernelFile, library: str, on: Where, size: float, what: Tok
         measured=measured_on(kernel),
         on_ground=not off,
         notes=tuple(filter(None, (*other, *outside, kernel.said))),
+        interval=kernel_interval(times.latency_s + times.bandwidth_s, error, kernel.error_of, on_ground=not off),
     )
 
 
@@ -256,9 +260,10 @@ def _past(library: LibraryFile, operation: str, size: float) -> bool:
 
 def _by_nccl(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
     """What colltool prices for NCCL on the fabric."""
-    under = fabric.under("nccl")
+    under = under_library(fabric, "nccl")
     found = price_of(under, AR, float(size), group)
-    best = with_library_choice((found,), under, Readings(), asked=False)[0].best
+    priced = judged(with_library_choice((found,), under, Readings(), asked=False)[0], under, found.group.spec, Readings())
+    best, accuracy = priced.best, priced.accuracy
     return KernelEstimate(
         library="nccl",
         kernel=NCCL,
@@ -269,7 +274,10 @@ def _by_nccl(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
         bandwidth_s=float(best.bandwidth_s),
         wire=best.phases[-1].tier if best.phases else "",
         formula=best.title,
+        error=accuracy and accuracy.median,
+        error_of=accuracy.like if accuracy else "",
         measured="colltool's price of NCCL",
+        interval=best.interval,
     )
 
 

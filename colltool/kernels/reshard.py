@@ -14,6 +14,8 @@ from typing import ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import P2P
 from colltool.base.result import Result
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.interval import Interval, interval_of
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.estimate.results import Overrides
@@ -32,6 +34,7 @@ class ReshardWay(NamedTuple):
     wire: str
     out_bytes: float
     in_bytes: float
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +69,10 @@ class _Wires(NamedTuple):
 
     def message_s(self, size: float) -> float:
         return float(price(self.fabric, P2P, float(max(1.0, size)), self.pair).best.total_s)
+
+    def interval(self, size: float, total_s: float) -> Interval | None:
+        """Nobody measured the wires of a whole sync alone."""
+        return interval_of(self.fabric, P2P, self.pair, size, Readings(), total_s=total_s, runs=False)
 
 
 def reshard(job: str, weights: float, fabric: Fabric, senders: int, receivers: int, replica: int,
@@ -120,7 +127,8 @@ def _way(name: str, wires: _Wires, out: float, into: float, shared: _AllTogether
     depth = ceil(log2(copies + 1)) - 1 if copies > 1 else 0
     fill_s = depth * wires.message_s(min(CHUNK, into))
     slowest = max(took, shared)
-    return ReshardWay(name, slowest.seconds + fill_s, slowest.name, out, into)
+    total_s = slowest.seconds + fill_s
+    return ReshardWay(name, total_s, slowest.name, out, into, wires.interval(max(out, into, 1.0), total_s))
 
 
 def _wires(fabric: Fabric, senders: int, receivers: int) -> _Wires:

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.base.primitives import busbw_factor, parse_primitive
 from colltool.base.result import Result
+from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import Overrides
 from colltool.kernels.formulas import Tokens
@@ -23,6 +24,7 @@ class KernelEstimate(NamedTuple):
         measured: what its numbers were measured on.
         picked: the library's own table takes it.
         on_ground: it was measured on such a GPU, number of ranks and size.
+        interval: where nine of ten measurements lie; None where nobody knows.
     """
 
     library: str
@@ -40,6 +42,7 @@ class KernelEstimate(NamedTuple):
     picked: bool = False
     on_ground: bool = True
     notes: tuple[str, ...] = ()
+    interval: Interval | None = None
 
     @property
     def total_s(self) -> float:

@@ -7,10 +7,12 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
+from colltool.analysis.judged import judged
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
+from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
@@ -19,7 +21,9 @@ from colltool.fabric.uneven import check_even
 from colltool.kernels.deployment import Deployment, deployment_of, floor_of, held, kv_bytes, shape_of
 from colltool.kernels.files import AskedLibrary
 from colltool.kernels.formulas import FORMULAS, WIDTHS, KernelCall, Tokens
+from colltool.kernels.intervals import kernel_interval
 from colltool.kernels.price import ground, price_experts, price_kernels, where_of
+from colltool.kernels.results import KernelEstimate
 from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeQuestion
 from colltool.nccl.nccl_choice import with_library_choice
 from colltool.training.files.presets import preset_names, read_device
@@ -36,6 +40,7 @@ class ServedCall(NamedTuple):
     wire: str
     error: float | None = None
     notes: tuple[str, ...] = ()
+    interval: Interval | None = None
 
 
 class ServedOn(NamedTuple):
@@ -150,6 +155,7 @@ def _operation(name: str, group: GroupSpec, size: float, found: ServedCall) -> S
         wire=found.wire,
         error=found.error,
         notes=found.notes,
+        interval=found.interval,
     )
 
 
@@ -167,18 +173,31 @@ def _reduced(on: ServedOn, size: float, group: GroupSpec) -> ServedCall:
     found = price_kernels(on.engine, on.fabric, "all_reduce", size, group)
     choice, best = found.library, found.best
     assert choice is not None
-    return ServedCall(best.total_s, best.kernel, choice.reason, best.wire, best.error, best.notes)
+    return _by_kernel(best, best.kernel, choice.reason)
+
+
+def _by_kernel(best: KernelEstimate, name: str, why: str) -> ServedCall:
+    return ServedCall(
+        seconds=best.total_s,
+        kernel=name,
+        why=why,
+        wire=best.wire,
+        error=best.error,
+        notes=best.notes,
+        interval=best.interval,
+    )
 
 
 def _by_library(on: ServedOn, primitive: Primitive, size: float, group: GroupSpec) -> ServedCall:
     fabric = on.fabric
     found = price(fabric, primitive, float(size), group)
     told = with_library_choice((found,), fabric, Readings(), asked=False)[0] if fabric.library_name == "nccl" else found
+    told = judged(told, fabric, found.group.spec, Readings())
     best = told.best
     picked = told.library.pick if told.library is not None else None
     why = "NCCL's pick" if picked is not None else "the fastest that runs"
     wire = best.phases[-1].tier if best.phases else ""
-    return ServedCall(float(best.total_s), f"{fabric.library_name} {best.title}", why, wire)
+    return ServedCall(float(best.total_s), f"{fabric.library_name} {best.title}", why, wire, interval=best.interval)
 
 
 def _exchanged(on: ServedOn, name: str, what: Tokens, group: GroupSpec) -> tuple[float, ServedCall]:
@@ -189,7 +208,7 @@ def _exchanged(on: ServedOn, name: str, what: Tokens, group: GroupSpec) -> tuple
     found = price_experts(on.experts, on.fabric, name, what, group)
     best = found.best
     why = "the faster of its modes" if on.experts else "the fastest measured on this machine"
-    return best.bytes, ServedCall(best.total_s, f"{best.library} {best.kernel}", why, best.wire, best.error, best.notes)
+    return best.bytes, _by_kernel(best, f"{best.library} {best.kernel}", why)
 
 
 def _kv(
@@ -223,5 +242,6 @@ def _kv(
         exposed_s=times.latency_s + layer if hides else times.total_s,
         hiding_nic_Bps=needed,
         error=kernel.error,
+        interval=kernel_interval(times.total_s, kernel.error, kernel.error_of, on_ground=pairs == 8),
         notes=(*found.notes, *(() if pairs == 8 else (f"measured on 8 pairs, not on {pairs}",))),
     )

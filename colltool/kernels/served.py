@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
+from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
 from colltool.kernels.deployment import Deployment
 from colltool.kernels.files import AskedLibrary
@@ -37,6 +38,7 @@ class ServedOperation(NamedTuple):
     share: float = 0.0
     error: float | None = None
     notes: tuple[str, ...] = ()
+    interval: Interval | None = None
 
     @property
     def group(self) -> str:
@@ -70,6 +72,7 @@ class KvTransfer(NamedTuple):
     hiding_nic_Bps: float | None
     error: float | None
     notes: tuple[str, ...] = ()
+    interval: Interval | None = None
 
 
 class ServedChange(NamedTuple):

@@ -10,6 +10,7 @@ from colltool.base.primitives import BC, REDUCE, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price
+from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 from colltool.kernels.files import TWO_CALLS, AskedLibrary, DispatchFile
 from colltool.kernels.results import KernelChoice, KernelEstimate, KernelPrice
@@ -25,7 +26,7 @@ def price_by_table(asked: AskedLibrary, fabric: Fabric, operation: str, size: fl
     """
     library, primitive = asked.library, Primitive(operation)
     assert library.runs is not None
-    under = fabric.under(library.runs)
+    under = under_library(fabric, library.runs)
     every = price(under, primitive, float(size), group)
     row = _row(asked, operation, every.ranks, size)
     where = _TablePrice(under, primitive, float(size), group, library.called, every.ranks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from colltool.algorithms.libraries import LIBRARIES, NotRun, NotRunCode, ships
 from colltool.base.errors import given, said
@@ -22,11 +22,15 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
-from colltool.estimate.results import Accuracy, AssumptionsUsed, Price
+from colltool.estimate.interval import NO_INTERVAL, Interval
+from colltool.estimate.results import AssumptionsUsed, Price
 from colltool.estimate.segments import BestSegments
 from colltool.nccl.rules import name_on
 from colltool.render.blocks import Block, Column, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import Document, context, fields, group_columns, group_field, listed, on_fabric, set_field
+
+if TYPE_CHECKING:
+    from colltool.analysis.grid import Cell
 
 
 class Ranked(NamedTuple):
@@ -265,18 +269,67 @@ def price_fields(price: Price) -> Document:
         | {"infeasible": [one._asdict() for one in (*price.infeasible, *price.failed)], **library}
         | ({"leads_on_one_port": price.leads_on_one_port} if any(price.leads_on_one_port) else {})
         | {"accuracy": price.accuracy and price.accuracy._asdict()}
+        | ({"inert": [told._asdict() for told in price.inert]} if price.inert else {})
     )
 
 
-def off_by(errors: Iterable[Accuracy]) -> str:
-    """``+-5% (29 rows like this one)``; of several the range."""
-    found = list(errors)
-    low, high = (whole_percent(end(one.median for one in found)) for end in (min, max))
-    range_ = low if low == high else f"{low[:-1]} to {high}"
-    if not any(one.rows for one in found):
-        return f"+-{range_} ({'datasheet' if all(one.like == 'datasheet' for one in found) else 'no row like this one'})"
-    rows = sum(one.rows for one in dict.fromkeys(found))
-    return f"+-{range_} ({counted(rows, 'row')} like {'this one' if len(found) == 1 else 'these'})"
+WIDE = 3.0
+"""Times the price from which an interval is told as a factor."""
+
+
+def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
+    """Nine of ten measurements: ``-34% to +51%: no measurement beyond 192 ranks``; empty without an interval."""
+    interval = row if isinstance(row, Interval) else row.interval
+    if interval is None:
+        return ""
+    took = float(row.total_s) if isinstance(row, AlgorithmEstimate) else seconds
+    assert took is not None
+    return f"{within_words(*interval.around(took))}: {interval.reason}"
+
+
+def within_words(low: float, high: float) -> str:
+    """``-34% to +51%``, or ``within a factor of 4 either way``, of ends relative to a price."""
+    if 1 + high <= WIDE:
+        return f"{_signed(low)} to {_signed(high)}"
+    factor = format_count(1 + high, 2 if high < 9 else 1)
+    if abs((1 + low) * (1 + high) - 1) < 0.02:
+        return f"within a factor of {factor} either way"
+    return f"{format_count(1 + low, 2)} to {factor} times that"
+
+
+def _signed(share: float) -> str:
+    return f"{'+' if share >= 0 else '-'}{whole_percent(abs(share))}"
+
+
+def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
+    """Of several prices, each with its seconds: the narrowest and the widest; empty without any."""
+    found = sorted(
+        {_told(one, seconds): one.larger_side(seconds) for one, seconds in intervals}.items(), key=lambda pair: pair[1]
+    )
+    if not found:
+        return ""
+    (least, _), (most, _) = found[0], found[-1]
+    return f"{NINE_OF_TEN} {least}" if least == most else f"{NINE_OF_TEN} {least} where most is known, {most} where least is"
+
+
+NINE_OF_TEN = "Nine of ten measurements:"
+
+
+def _told(interval: Interval, seconds: float) -> str:
+    return within_words(*interval.around(seconds))
+
+
+def interval_field(interval: Interval | None, why_none: str) -> Document:
+    """``interval`` of a JSON row, and where it is null the reason; nothing where none was asked for."""
+    if interval is None:
+        return {"interval": None, "no_interval": why_none} if why_none else {}
+    parts = [{"name": name, "value": value} for name, value in interval.parts]
+    return {"interval": fields(interval, "low_s high_s share rows basis") | {"parts": parts, "nearest": interval.nearest}}
+
+
+def none_for(cell: Cell) -> str:
+    """Why a cell of a grid has no interval."""
+    return cell.reason or NO_INTERVAL
 
 
 def model_field(readings: Readings, varied: Collection[str] = ()) -> Document:
@@ -288,8 +341,10 @@ def row_fields(row: AlgorithmEstimate) -> Document:
     ratio = None if row.lower_bound_s is None else row.total_s / row.lower_bound_s
     return (
         fields(row, "algorithm detail spec n_alpha n_beta alpha_s bandwidth_s overhead_s software_s total_s")
+        | interval_field(row.interval, row.no_interval)
         | ({} if row.slow is None else {"slow_rank": row.slow._asdict()})
         | {"lower_bound_s": plain_number(row.lower_bound_s), "bound_ratio": plain_number(ratio)}
+        | {"layers": {name: plain_number(seconds) for name, seconds in row.layers._asdict().items()}}
         | {"bound": None if hasattr(row.bytes, "tolist") else row.bound}
         | {"alpha_share": plain_number(row.alpha_s / row.total_s), "bandwidth_share": plain_number(row.bandwidth_s / row.total_s)}
         | fields(row, "algbw_Bps busbw_Bps")

@@ -316,7 +316,7 @@ def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[P
 
 def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
     carried: dict[str, float] = {}
-    moved_s = float(row.bandwidth_s)
+    moved_s = float(row.moved_s)
     slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0  # bytes below the tiers' bandwidth keep the wires as long
     for phase in row.phases:
         carried[phase.tier] = carried.get(phase.tier, 0.0) + slower * float(phase.bandwidth_s)

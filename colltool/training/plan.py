@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError, given
 from colltool.base.result import Result
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.interval import Interval
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
 from colltool.training.changes import Change, changes
@@ -36,6 +37,7 @@ class PlannedCall(NamedTuple):
     paces: bool  # its seconds are in the step's parts
     energy_J: float | None = None  # of all its calls on all ranks; None where not asked for, or no tier says
     accuracy: Accuracy | None = None  # how far off the price of a call is; None where it was not asked for, or is ideal
+    interval: Interval | None = None  # of each call's seconds, where nine of ten measurements lie
 
 
 class TierUse(NamedTuple):

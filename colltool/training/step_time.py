@@ -326,7 +326,7 @@ def _step_assumptions(costs: CollectiveCostCache, step: TrainingStep, *, energy:
             runs = f"the fastest that {facts.name} implements"
         yield f"algorithms: {runs}; a library may pick others"
     launches = "launch_overhead" in fabric.model_fields_set or any(
-        one.launch_overhead for tier in fabric.tiers for one in tier.protocols or ()
+        row.launch_s for tier in fabric.tiers if tier.library for row in tier.library.protocols
     )
     calls = sum(one.call.calls for one in step.paced if one.exposed_s and one.cost.busy)
     if calls and not fabric.hypothetical and not launches:

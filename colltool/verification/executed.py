@@ -236,8 +236,8 @@ def timed(
     if isinstance(took, str):
         return COUNTS_ONLY if verdict == "proved" else verdict, took, None
     row = costed.at(size)
-    moved = float(row.bandwidth_s)
-    price = float(row.alpha_s) + moved  # without launches and what a library adds
+    moved = float(row.moved_s)
+    price = float(row.steps_s) + moved  # without launches and what a library adds
     time = price, took.total_s
     if verdict == "proved" and took.busiest_s > moved * (1 + _SAME_TIME):
         ratio = took.busiest_s / moved

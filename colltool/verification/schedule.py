@@ -40,7 +40,7 @@ class Scheduled(NamedTuple):
     def wire_s(self, size: float) -> float:
         """Its price for ``size`` bytes of M in seconds: α and bytes alone, without launches and what a library adds."""
         row = self.costed.at(size)
-        return float(row.alpha_s) + float(row.bandwidth_s)
+        return float(row.steps_s) + float(row.moved_s)
 
     def steps(self, size: float) -> Iterator[list[Sent]]:
         """Messages of each step for ``size`` bytes of M, ordered by sender and receiver.

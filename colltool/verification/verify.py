@@ -219,7 +219,7 @@ def _own(run: _GroupRun, schedule: OwnSchedule) -> Verified:
         n_beta=(None, counted.n_beta),
         post_condition=True,
         note=note,
-        time_s=(float(price.alpha_s + price.bandwidth_s), took.total_s),
+        time_s=(float(price.steps_s + price.moved_s), took.total_s),
         spec=costed.choice.spec,
         trace=trace,
     )

@@ -73,14 +73,17 @@ def test_every_answer_carries_it() -> None:
     (line,) = colltool.compare(["dgx-h100", "dgx-b200"], "ar", ranks=[8], sizes=["1MB"]).lines
     assert priced.accuracy == cell.accuracy == line.cells[0].accuracy
     assert colltool.breakdown("dgx-h100", "ar", size="1MB", ranks=8).price.accuracy == priced.accuracy
-    assert line.errors == tuple(one.accuracy and one.accuracy.median for one in line.cells)
+    assert line.cells[1].accuracy == colltool.price("dgx-b200", "ar", size="1MB", ranks=8).accuracy
 
 
 def test_a_plan_s_collectives_carry_it_but_for_sends() -> None:
     planned = colltool.plan("llama3-70b", "dgx-h100", 256)
     by = {(one.sent.call.primitive, one.sent.call.dimension): one for one in planned.collectives}
     gathered = by[AG, "tp"]
-    assert gathered.accuracy == accuracy_of(colltool.load_fabric("dgx-h100"), AG, 8, gathered.sent.call.bytes, Readings())
+    known = accuracy_of(colltool.load_fabric("dgx-h100"), AG, 8, gathered.sent.call.bytes, Readings())
+    assert known
+    assert gathered.interval
+    assert gathered.accuracy == known._replace(p90=gathered.interval.larger_side(gathered.sent.each_s))
     assert by[P2P, "pp"].accuracy is None
     (first, *_), _ = (one.collectives for one in colltool.compare_plans("llama3-70b", ["dgx-h100", "dgx-b200"], 256).plans)
     assert first.accuracy is not None

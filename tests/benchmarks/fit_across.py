@@ -1,21 +1,21 @@
-"""The hop between nodes under LL, LL128 and Simple, and the software terms of what NCCL picks, from rows across nodes.
+"""NCCL's hop between nodes under LL, LL128 and Simple, from rows across nodes.
 
 One hop for all machines on InfiniBand or RoCE (a NIC is a NIC): latency of each protocol and the bandwidth of LL and LL128 are
-fitted together by coordinate descent, the price of a too slow schedule counting more than that of a too fast one: what is
-missing becomes ``library.reached`` software, by ranks and size, of each schedule that NCCL picks.
+fitted together by coordinate descent, the price of a too slow schedule counting more than that of a too fast one: a machine's
+factor (:mod:`fit_machines`) mends what is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from math import log, log2
+from collections.abc import Collection, Iterable
+from math import log
 from statistics import fmean
 from typing import Any, NamedTuple
 
+import library_file
 from measured_rows import Row, rows
 
 import colltool
-from colltool.calibration.serialise import exact_size as size_of
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import OneLine
@@ -33,28 +33,13 @@ NETWORKS: dict[str, tuple[str, ...]] = {
 SLINGSHOT = ("gh200",)
 KINDS = {**NETWORKS, "nvl72": ("nvl72",)}
 """Whose rows say what NCCL takes beside the model, inside a node and across."""
-ACROSS = [
-    "hierarchical:in-network/double-binary-tree", "hierarchical:ring/double-binary-tree", "multi-rail-ring",
-    "hierarchical:in-network/in-network", "hierarchical:ring/in-network", "hierarchical:direct/in-network",
-]  # fmt: skip
-_FELT = 8 * 2**20
-_LENT = 128 * 2**20  # beyond it the bandwidth of a machine's own switches tells
-FALLBACK = {"dgx-h100": "dgx-b200", "hgx-h200": "dgx-b200", "dgx-b200": "dgx-h100"}
-"""Whose terms a machine takes at rank counts that it was not measured on: the same schedules over the same NICs."""
-SCOPES: dict[tuple[str, bool], list[str]] = {
-    ("all_reduce", False): ["in-network"],
-    ("all_reduce", True): ACROSS,
-    ("all_gather", True): ["multi-rail-ring"],
-    ("reduce_scatter", True): ["multi-rail-ring"],
-    ("all_to_all", False): ["pairwise"],  # in a rack, whose protocols are fitted on fewer ranks
-}
-"""Schedules that share a software term, by collective and whether ranks of several nodes take part: what NCCL takes at a size
-beside the model of its pick it is taken to take for the others that it could run."""
+_LL128 = 0.9375
+"""120 of 128 bytes are data."""
 _TOO_SLOW = 2.0  # a schedule priced too slow cannot be mended by a software term
 
 
-_TOLD = "One fit over rows across nodes of all machines with %s (tests/benchmarks/fit_across.py)"
-_SIMPLE_SAID = "NCCL 2.30, its own model (src/graph/tuning.cc): 14 us per network hop under Simple"
+_SIMPLE_SAID = "Simple: NCCL 2.30, its own model (src/graph/tuning.cc), 14 us per network hop"
+_TOLD = f"One fit over rows across nodes of all machines with %s (tests/benchmarks/fit_across.py); {_SIMPLE_SAID}"
 
 
 class Hop(NamedTuple):
@@ -87,19 +72,17 @@ def with_hop(data: Data, hop: Hop) -> Data:
     nic = float(outer["bandwidth"].removesuffix("GB/s"))
     share = outer["eta"]["beta"]
 
-    def line(name: str, alpha_us: float, beta: float, source: str) -> OneLine:
-        return OneLine(name=name, alpha=f"{alpha_us:.3g}us", eta=OneLine(alpha=1.0, beta=round(beta, 4)), source=source)
+    def line(name: str, alpha_us: float, beta: float) -> OneLine:
+        return OneLine(name=name, alpha=f"{alpha_us:.3g}us", eta=OneLine(alpha=1.0, beta=round(beta, 4)))
 
-    told = _TOLD % ("Slingshot" if data["name"] in SLINGSHOT else "InfiniBand or RoCE")
     lines = [
-        line("LL", hop.ll_us, min(hop.ll_GBps / nic, 0.5), told),
-        line("LL128", hop.ll128_us, min(hop.ll128_GBps / nic, 0.9375 * share), told),
-        line("Simple", hop.simple_us, share, _SIMPLE_SAID),
+        line("LL", hop.ll_us, min(hop.ll_GBps / nic, 0.5)),
+        line("LL128", hop.ll128_us, min(hop.ll128_GBps / nic, _LL128 * share)),
+        line("Simple", hop.simple_us, share),
     ]
     outer = outer | {"protocols": lines}
     if switch := outer.get("in_network"):
-        said = {"protocols": "CollNet runs only under Simple: NCCL 2.30, src/graph/tuning.cc"}
-        outer["in_network"] = switch | {"protocols": ["Simple"], "source": switch["source"] | said}
+        outer["in_network"] = switch | {"protocols": ["Simple"]}
     return data | {"tiers": [*inner, outer]}
 
 
@@ -126,6 +109,7 @@ _TREE_SAID = (
     "as on H100; NVIDIA/nccl issue 1368 measures 150 of 190 GB/s on 5 nodes of 8 H100"
 )
 _POSTED = {16: 37, 32: 42, 64: 60, 128: 98, 256: 290}  # us
+_POSTING = ("direct", "two-level:direct/direct", "two-level:pairwise/direct", "two-level:pairwise/pairwise")
 _POSTED_SAID = "Measured on nodes of 8 H100: an all-to-all of small messages takes 37, 42, 60, 98 and 290 us on 2 to 32 nodes"
 
 
@@ -149,9 +133,9 @@ def _by_nodes(*shares: tuple[int, float]) -> list[Data]:
 
 def posted() -> list[Data]:
     took = [OneLine(ranks=ranks, size="1KiB", time=f"{max(us - 14, 0)}us") for ranks, us in _POSTED.items()]
-    ways = ("direct", "two-level:direct/direct", "two-level:pairwise/direct", "two-level:pairwise/pairwise")
     return [
-        {"algorithm": way, "primitives": ["all_to_all"], "software": took, "source": {"software": _POSTED_SAID}} for way in ways
+        {"algorithm": way, "primitives": ["all_to_all"], "software": took, "source": {"software": _POSTED_SAID}}
+        for way in _POSTING
     ]
 
 
@@ -209,108 +193,80 @@ def fitted_hop(bases: dict[str, Data], without: Collection[str] = ()) -> Hop:
     return best
 
 
-Taken = dict[int, dict[int, list[tuple[float, float]]]]  # seconds beside the model and measured, by ranks and size
-Scope = tuple[str, bool]
+_ALL = ("ampere", "hopper", "blackwell", "vr200")
+_EIGHTS = ("ampere", "hopper", "b200", "b300")
+_RACKS = ("gb200", "gb300", "vr200")
+_CLOUDS = ("ib", "roce", "efa", "tcpxo")
+_HOST = "LL's rate is a CPU's and a proxy's, not the NIC's"
+_COLLNET = "Switches: NCCL's own model, 31 us for the network hop of CollNetDirect, over two passes of two levels"
+_HAND = "by coordinate descent, as tests/benchmarks/fit_across.py does it"
+_EFA = Hop(ll_us=27.1, ll128_us=40.4, ll_GBps=0.1325, simple_us=52.1)
+_TCPXO = Hop(ll_us=88.3, ll128_us=86.5, ll_GBps=0.0121, simple_us=44.8)
+_SPARK = (
+    "NVIDIA/dgx-spark-playbooks pull request 103, MTU 9000: all-reduce of 8, 16, 32 and 64 KiB in 27.8, 31.9, 39.5 and 67.3 us"
+)
 
 
-class Beside(NamedTuple):
-    """What NCCL's picks take beside the model on a machine, by collective and whether nodes take part, and the rows' sources."""
+def tables(network: Hop, slingshot: Hop) -> list[str]:
+    """NCCL's entries between nodes, and the shares that its schedules reach there.
 
-    taken: dict[Scope, Taken]
-    used: dict[Scope, dict[str, None]]
-
-
-def beside(data: Data, without: Collection[str] = ()) -> Beside:
-    """From the rows of a machine's own kind."""
-    several = [row for row in fit_rows(KINDS[data["name"]], without) if not row.algorithm or row.algorithm == "in-network"]
-    tier, rack = data["tiers"][-1]["name"], data["name"] not in NETWORKS
-    fabrics: dict[str, Fabric] = {}
-    found = Beside({}, {})
-    for row in several:
-        change = row.source.set.replace("roce.", f"{tier}.").replace("ib.", f"{tier}.")
-        fabric = fabrics.get(change) or fabrics.setdefault(change, colltool.load_fabric(data, overrides=change.split()))
-        scope, priced = (row.collective, row.ranks > fabric.tiers[0].endpoints), picked(fabric, row)
-        if priced.spec in SCOPES.get(scope, ()) and (rack or scope[0] != "all_to_all"):
-            sizes = found.taken.setdefault(scope, {}).setdefault(row.ranks, {})
-            sizes.setdefault(row.bytes, []).append((row.time_s - float(priced.total_s), row.time_s))
-            found.used.setdefault(scope, {})[row.source.source_id] = None
-    return found
-
-
-def with_software(data: Data, own: Beside, other: Beside | None = None) -> Data:
-    """A fabric's data with software terms: its own, for rank counts that only another machine was measured on that one's.
-
-    A reduce-scatter across nodes takes what an all-gather does, and that, not measured, half of an all-reduce.
+    α of a leaf, η included, is 2.4 us on InfiniBand and Slingshot and 6 us on RoCE, EFA and TCPXO.
     """
-    for scope, taken in (other.taken if other else {}).items():
-        for ranks, sizes in taken.items() if scope[1] else ():
-            mine = own.taken.setdefault(scope, {}).get(ranks, {})
-            lent = {size: times for size, times in sizes.items() if size < min([*mine, _LENT + 1])}
-            if lent:
-                own.taken[scope][ranks] = {**lent, **mine}
-                own.used.setdefault(scope, {}).update((other or own).used[scope])
-    _mirror(own)
-    entries = []
-    for scope, taken in sorted(own.taken.items()):
-        knots = list(_knots(taken))
-        if any(one["time"] != "0us" for one in knots):
-            said = {"software": f"{', '.join(own.used[scope])} (tests/data/measured): what they take beside the model"}
-            entries.append({"algorithm": SCOPES[scope], "primitives": [scope[0]], "software": knots, "source": said})
-    return data | {"library": data["library"] | {"reached": [*entries, *data["library"]["reached"]]}}
+    told = f"{_TOLD % 'InfiniBand or RoCE'}. {_HOST}"
+    switch = {"step_us": 7.0, "protocols": ["Simple"]}
+    return [
+        _hop_table(("ib",), _ALL, f"{told}. {_COLLNET}", network, 2.4) + f"switch = {library_file.text_of(switch)}\n",
+        _hop_table(("roce",), _ALL, told, network, 6.0),
+        _hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", _EFA, 6.0),
+        _hop_table(
+            ("tcpxo",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0
+        ),
+        _hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
+        _spark_table(),
+        *_reached_tables(),
+    ]
 
 
-def _mirror(own: Beside) -> None:
-    """Gathers and reduce-scatters that were not measured on a count of ranks: each is half of an all-reduce."""
-    whole = own.taken.get(("all_reduce", True), {})
-    half: Taken = {ranks: {size: [(a / 2, t) for a, t in x] for size, x in sizes.items()} for ranks, sizes in whole.items()}
-    for collective, other in (("all_gather", {}), ("reduce_scatter", own.taken.get(("all_gather", True), {}))):
-        for ranks, sizes in {**half, **other}.items():
-            own.taken.setdefault((collective, True), {}).setdefault(ranks, sizes)
-            own.used.setdefault((collective, True), own.used.get(("all_reduce", True), {}))
+def _hop_table(media: tuple[str, ...], gpus: tuple[str, ...], source: str, hop: Hop, alpha_us: float) -> str:
+    protocols = [
+        {"name": "LL", "step_us": float(f"{hop.ll_us:.3g}") - alpha_us, "host_GBps": float(f"{hop.ll_GBps:.3g}")},
+        {"name": "LL128", "step_us": float(f"{hop.ll128_us:.3g}") - alpha_us, "share": _LL128},
+        {"name": "Simple", "step_us": hop.simple_us - alpha_us, "share": 1.0},
+    ]
+    return library_file.table("tier", {"media": media, "gpus": gpus, "source": source, "protocols": protocols})
 
 
-def _knots(taken: Taken) -> Iterator[OneLine]:
-    """By ranks and size; a rank count takes at sizes that it was not measured at what the nearest measured one takes there."""
-    found = {ranks: dict(_rising(sizes)) for ranks, sizes in sorted(taken.items())}
-    lines: dict[int, list[tuple[int, float]]] = {}
-    for ranks, own in found.items():
-        points = dict(own)
-        for other in sorted(found, key=lambda count: abs(log2(count / ranks))):
-            low, high = min(points), max(points)
-            points |= {size: time for size, time in found[other].items() if not low <= size <= high}
-        if min(points) > _FELT:  # nobody measured a small message: what a large one takes grew with it
-            points[_FELT // 128] = 0.0
-        lines[ranks] = _straightened(sorted(points.items()))
-    counts = list(lines)
-    for before, ranks, after in zip([0, *counts], counts, [*counts[1:], 0], strict=False):
-        if not lines[ranks] == lines.get(before) == lines.get(after):
-            yield from (OneLine(ranks=ranks, size=size_of(size), time=f"{took * 1e6:.3g}us") for size, took in lines[ranks])
+def _spark_table() -> str:
+    """Two DGX Spark on a cable, whose α is 2 us."""
+    protocols = [
+        {"name": "LL", "launch_us": 10.2, "step_us": 4.0, "share": 0.06147},
+        {"name": "Simple", "launch_us": 10.2, "step_us": 28.0, "share": 1.0},
+    ]
+    runs = {"all_reduce": ["ring"], "all_gather": ["ring"], "reduce_scatter": ["ring"], "all_to_all": ["pairwise"]}
+    source = f"{_SPARK}. Simple's time a step: assumption"
+    entry = {"media": ("roce",), "gpus": ("gb10",), "source": source, "protocols": protocols, "runs": runs}
+    return library_file.table("tier", entry)
 
 
-_NEAR = 0.01  # of what a call takes beside the model
-_DUST = 0.05e-6
-
-
-def _straightened(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Without the points that the line between their neighbours meets."""
-    kept = points[:1]
-    for at in range(1, len(points) - 1):
-        (low, before), (high, after) = kept[-1], points[at + 1]
-        skipped = [one for one in points if low < one[0] < high]
-        off = (abs(before + (after - before) * (size - low) / (high - low) - took) - _NEAR * took for size, took in skipped)
-        if max(off) > _DUST:
-            kept.append(points[at])
-    return [*kept, *points[1:][-1:]]
-
-
-def _rising(sizes: dict[int, list[tuple[float, float]]]) -> Iterator[tuple[int, float]]:
-    """Isotonic regression of relative errors (pool adjacent violators): a larger message takes longer. Each level by its ends."""
-    blocks: list[tuple[float, float, list[int]]] = []  # weighted sum, weight, sizes
-    for size, times in sorted(sizes.items()):
-        weights = [1 / took**2 for _, took in times]
-        blocks.append((sum(w * beside for w, (beside, _) in zip(weights, times, strict=True)), sum(weights), [size]))
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
-            (first, mine, before), (second, other, after) = blocks[-2:]
-            blocks[-2:] = [(first + second, mine + other, before + after)]
-    for total, weight, same in blocks:
-        yield from ((size, max(total / weight, 0.0)) for size in dict.fromkeys((same[0], same[-1])))
+def _reached_tables() -> list[str]:
+    rings = ("all_reduce", "all_gather", "reduce_scatter")
+    tree = {"algorithm": ["hierarchical:ring/double-binary-tree"], "primitives": ["all_reduce"], "source": _TREE_SAID}
+    shares = [{"nodes": nodes, "share": share} for nodes, share in _SHARES]
+    racks = [{"nodes": 2, "share": 0.89}, {"nodes": 20, "share": 0.59}]
+    took = [{"ranks": ranks, "size": 1024, "time": max(us - 14, 0) * 1e-6} for ranks, us in _POSTED.items()]
+    ring = {"algorithm": ["multi-rail-ring"], "primitives": rings}
+    found = [
+        {"media": _CLOUDS, "gpus": _EIGHTS, **ring, "protocols": ["Simple"], "share": shares, "source": _SHARES_SAID},
+        {"media": _CLOUDS, "gpus": ("hopper", "b200", "b300"), **tree, "share": 0.78},
+        {"media": _CLOUDS, "gpus": ("ampere",), **tree, "share": 0.92},
+        {"media": ("ib", "roce"), "gpus": _RACKS, **ring, "share": racks, "source": _RACKS_SAID},
+        {
+            "media": (*_CLOUDS, "slingshot"),
+            "gpus": _ALL,
+            "algorithm": list(_POSTING),
+            "primitives": ["all_to_all"],
+            "software": took,
+            "source": _POSTED_SAID,
+        },
+    ]
+    return [library_file.table("reached", entry) for entry in found]

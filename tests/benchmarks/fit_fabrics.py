@@ -1,10 +1,10 @@
-"""How the shipped fabrics of measured machines are made: their tiers inside a node from ``tests/data/measured``.
+"""How NCCL's and RCCL's numbers (layer 3) are made: ``colltool/libraries/*.toml`` from ``tests/data/measured``.
 
     python tests/benchmarks/fit_fabrics.py [--check]
 
-Reads each file of ``fabrics/`` that is listed here, replaces what is fitted and keeps the rest: run again it gives the same
-files. ``colltool calibrate`` fits the rows of one node; :mod:`fit_across` fits the hop between nodes and what is left.
-``--check``: write nothing, exit 1 if a file would change.
+``colltool calibrate`` fits the rows of one node, :mod:`fit_across` the hop between nodes; both in numbers of a fabric, which
+are then written as what they add to the wires and contention of ``fabrics/``. Run again it gives the same files. ``--check``:
+write nothing, exit 1 if a file would change. What is left between these prices and the rows is :mod:`fit_machines`'.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from typing import Any, NamedTuple
 import yaml
 
 import colltool
-from colltool.fabric.templates import OneLine, fabric_text, schema_line
+from colltool.fabric.templates import OneLine
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import fit_across  # noqa: E402
+import library_file  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
 FOLDER = Path(__file__).parent.parent.parent / "fabrics"
@@ -35,30 +36,44 @@ Data = dict[str, Any]
 
 
 class Machine(NamedTuple):
-    """A shipped file. ``inside``: whose rows of one node it takes (its own where empty); ``nvls``: start (us) and bandwidth
-    (GB/s) of an all-reduce in the switches, what it takes beside them is software by size; ``scale``: of the bandwidths taken
-    over, a machine with fewer links; ``said``: why these rows hold here; ``ran``: an all-reduce's algorithms; ``alike``: other
-    collectives of the same steps that were not measured and take the all-reduce's numbers."""
+    """A machine whose rows of one node make a library's numbers, and where these hold.
+
+    ``step_us``: of a ring of small messages, near which calibrate keeps what sizes do not tell apart. ``nvls``: start (us) and
+    bandwidth (GB/s) of an all-reduce in the switches, and busbw over line rate of other collectives there; ``ran``: an
+    all-reduce's algorithms; ``alike``: other collectives of the same steps that were not measured and take the all-reduce's
+    numbers; ``media``, ``gpus``: what the numbers are of.
+    """
 
     name: str
-    inside: str = ""
+    step_us: float
+    media: tuple[str, ...]
+    gpus: tuple[str, ...]
     nvls: tuple[float, float] | None = None
-    scale: float = 1.0
-    said: str = ""
+    nvls_shares: tuple[tuple[str, float], ...] = ()
     ran: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
 
 
+_NVLS_300 = (("all_gather", 0.67), ("reduce_scatter", 0.67))
+"""NVLS on 8 H100: busbw 300 of 450 GB/s in all-gather and reduce-scatter, where a ring has 350 (nccl-tests)."""
 MACHINES = (
-    Machine("dgx-h100", nvls=(36, 275)),
-    Machine("hgx-h200", inside="dgx-h100", nvls=(36, 275), said="H200 has H100's NVLink and NVSwitch"),
-    Machine("dgx-a100"),
-    Machine("dgx-b200", nvls=(58, 432)),
-    Machine("nvl72", nvls=(58, 472), ran=("ring",)),
-    Machine("gh200", ran=("ring",), alike=("all_gather", "reduce_scatter")),
-    Machine("mi300x", ran=("two-shot",), alike=("all_gather", "reduce_scatter", "all_to_all")),
+    Machine("dgx-a100", 1.03, ("nvlink3",), ("ampere",)),
+    Machine("gh200", 0.8, ("nvlink4",), ("gh200",), ran=("ring",), alike=("all_gather", "reduce_scatter")),
+    Machine("dgx-h100", 0.80, ("nvlink4",), ("hopper",), nvls=(36, 275), nvls_shares=_NVLS_300),
+    Machine("nvl72", 1.24, ("nvlink5", "nvlink6"), ("gb200", "gb300", "vr200"), nvls=(58, 472), ran=("ring",)),
+    Machine("dgx-b200", 1.24, ("nvlink5",), ("blackwell",), nvls=(58, 432)),
+    Machine(
+        "mi300x",
+        1.0,
+        ("xgmi",),
+        ("cdna3", "cdna4"),
+        ran=("two-shot",),
+        alike=("all_gather", "reduce_scatter", "all_to_all"),
+    ),
 )
 KNOWN = {one.name: one for one in MACHINES}
+INSIDE = {**{name: name for name in KNOWN}, "hgx-h200": "dgx-h100"}
+"""Whose numbers inside a node a fabric stands on; H200 has H100's NVLink and NVSwitch."""
 _ALGORITHMS = {
     "all_reduce": ("ring", "in-network"),
     "all_gather": ("ring",),
@@ -67,19 +82,19 @@ _ALGORITHMS = {
 }
 _TAKEN_OVER = {"all_gather": "broadcast", "reduce_scatter": "reduce", "all_to_all": "p2p"}
 _LL128_SAID = "LL128, which one node seldom shows, is Simple with 0.92 of its bandwidth: 120 of 128 bytes are data"
-_RAN_SAID = "What the library runs there; the fit is of these"
 _LL128 = 0.92  # of Simple's bandwidth: 120 of 128 bytes are data, NCCL's own model takes 0.92
 
 
 def inside_rows(name: str, without: Collection[str] = ()) -> list[Row]:
-    """Rows of one node that a machine's innermost tier is fitted to."""
-    own = KNOWN[name].inside or name
+    """Rows of one node that the numbers inside it are fitted to."""
+    own = INSIDE[name]
+    most = 4 if own in ("nvl72", "gh200") else 8
     return [
         row
         for row in rows()
         if row.source.fabric == own
         and row.role == "fit"
-        and row.ranks <= (8 if own not in ("nvl72", "gh200") else 4)
+        and row.ranks <= most
         and not row.algorithm
         and row.collective in _ALGORITHMS
         and row.source.source_id not in without
@@ -91,6 +106,15 @@ def shipped(name: str) -> Data:
     return found
 
 
+def bare(name: str) -> Data:
+    """A shipped fabric in the form that may list protocols of its own, without what its library adds."""
+    data = shipped(name) | {"schema": "colltool.fabric/1"}
+    tiers = [{key: value for key, value in tier.items() if key != "medium"} for tier in data["tiers"]]
+    library = data.get("library")
+    named = {"library": dict(library)} if isinstance(library, dict) else {}
+    return data | {"tiers": tiers, **named}
+
+
 def _series(several: list[Row]) -> dict[str, dict[tuple[int, int], list[float]]]:
     found: dict[str, dict[tuple[int, int], list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in several:
@@ -98,15 +122,20 @@ def _series(several: list[Row]) -> dict[str, dict[tuple[int, int], list[float]]]
     return found
 
 
-def _calibrated(data: Data, several: list[Row]) -> Data:
+def _calibrated(name: str, several: list[Row]) -> Data:
     """The innermost tier as ``colltool calibrate`` has it, one run a collective."""
-    tier = deepcopy(data["tiers"][0])
-    start = {key: data[key] for key in ("schema", "name")} | {"tiers": [_bare(tier)]}
-    if "library" in data:
-        start["library"] = {key: value for key, value in data["library"].items() if key != "reached"}
+    data, machine = bare(name), KNOWN[name]
+    tier = deepcopy(data["tiers"][0]) | {"alpha": f"{machine.step_us}us"}
+    if machine.nvls is not None:  # a rough start, for calibrate to tell calls in the switches from rings
+        begins_us, rate_GBps = machine.nvls
+        eta_beta = {"all_reduce": rate_GBps / library_file.gigabytes(tier["bandwidth"]), **dict(machine.nvls_shares)}
+        tier["in_network"] |= {"alpha_switch": f"{begins_us / 4}us", "eta_beta": eta_beta}
+    start = {"schema": data["schema"], "name": name, "numbers": "datasheet", "tiers": [tier]}
+    if isinstance(data.get("library"), dict):
+        start["library"] = data["library"]
     found: list[Data] = []
     for collective, points in _series(several).items():
-        known = _ALGORITHMS[collective] if collective != "all_reduce" else KNOWN[data["name"]].ran or _ALGORITHMS[collective]
+        known = _ALGORITHMS[collective] if collective != "all_reduce" else machine.ran or _ALGORITHMS[collective]
         names = [one for one in known if one != "in-network" or "in_network" in tier]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.csv"
@@ -116,24 +145,12 @@ def _calibrated(data: Data, several: list[Row]) -> Data:
                 for (ranks, size), times in sorted(points.items()):
                     table.writerow((collective, ranks, 1, size, geometric_mean(times) * 1e6))
             result = yaml.safe_load(colltool.calibrate(start, [path], tier=tier["name"], algorithms=names).text)
-        fitted = result["tiers"][0]
-        found += fitted["protocols"]
-        if "in_network" in fitted and collective == "all_reduce":
-            tier["in_network"] = fitted["in_network"]
+        found += result["tiers"][0]["protocols"]
     return tier | {"protocols": found}
 
 
-def _bare(tier: Data) -> Data:
-    """A tier as it was before the fit."""
-    bare = {key: value for key, value in tier.items() if key not in ("protocols", "algorithms")}
-    if switch := bare.get("in_network"):
-        bare["in_network"] = {key: value for key, value in switch.items() if key != "protocols"}
-        bare["in_network"]["source"] = {key: text for key, text in switch["source"].items() if key != "protocols"}
-    return bare
-
-
 def _protocols(fitted: list[Data], machine: Machine, line_GBps: float) -> list[Data]:
-    """One line each, bandwidths as shares of the line rate, so that another rate is felt under all of them.
+    """Bandwidths as shares of the line rate, so that another rate is felt under all of them.
 
     LL128, which one node seldom shows, is Simple with fewer data bytes; other collectives of the same steps use the same wires.
     """
@@ -144,7 +161,7 @@ def _protocols(fitted: list[Data], machine: Machine, line_GBps: float) -> list[D
         line = OneLine({key: one[key] for key in ("name", "launch_overhead", "alpha")})
         if collective in longer:  # what runs across nodes is the shorter one, whose launch is that of one call
             line["name"] = {"short-Simple": "Simple", "Simple": "long-Simple"}.get(one["name"], one["name"])
-        share = _number(one["bandwidth"]) / line_GBps * machine.scale
+        share = library_file.gigabytes(one["bandwidth"]) / line_GBps
         line["eta"] = _share(share)
         if "local_copy" in one:
             line["local_copy"] = one["local_copy"]
@@ -159,29 +176,17 @@ def _share(beta: float) -> OneLine:
     return OneLine(alpha=1.0, beta=float(f"{beta:.4g}"))
 
 
-def _number(text: str) -> float:
-    return float(text.rstrip("GBusm/"))
-
-
-def _switch(tier: Data, machine: Machine, source: str) -> Data:
+def _switch(tier: Data, protocols: list[Data], machine: Machine) -> Data:
     """What an all-reduce in the switches takes: start and bandwidth under Simple, whose launch and own copy it pays as well."""
     switch: Data = dict(tier["in_network"])
-    simple = next(one for one in tier["protocols"] if one["name"] == "Simple" and "all_reduce" in one["primitives"])
-    if machine.nvls is not None:
-        start, rate = machine.nvls
-        copied = 1 / (tier["size"] * _number(simple["local_copy"])) if "local_copy" in simple else 0.0
-        share = 1 / (1 / rate - copied) / _number(tier["bandwidth"])
-        eta = switch.get("eta_beta")
-        others = {key: value for key, value in eta.items() if key != "all_reduce"} if isinstance(eta, dict) else {}
-        switch["alpha_switch"] = f"{max(start - _number(simple['launch_overhead']), 0.2) / 2:.4g}us"
-        switch["eta_beta"] = {"all_reduce": round(share, 4), **others}
-    switch["protocols"] = ["Simple"]
-    said = {
-        "protocols": "NVLS runs only under Simple: NCCL 2.30, src/graph/tuning.cc",
-        "alpha_switch": source,
-        "eta_beta": source,
-    }
-    return switch | {"source": switch["source"] | said}
+    simple = next(one for one in protocols if one["name"] == "Simple" and "all_reduce" in one["primitives"])
+    assert machine.nvls is not None
+    start, rate = machine.nvls
+    copied = 1 / (tier["size"] * library_file.gigabytes(simple["local_copy"])) if "local_copy" in simple else 0.0
+    share = 1 / (1 / rate - copied) / library_file.gigabytes(tier["bandwidth"])
+    begins_us = max(start - library_file.microseconds(simple["launch_overhead"]), 0.2) / 2
+    shares = {"all_reduce": round(share, 4), **dict(machine.nvls_shares)}
+    return switch | {"alpha_switch": f"{begins_us:.4g}us", "eta_beta": shares, "protocols": ["Simple"]}
 
 
 def sources_text(several: list[Row]) -> str:
@@ -189,75 +194,96 @@ def sources_text(several: list[Row]) -> str:
     return f"{len(several)} rows of {', '.join(names)} (tests/data/measured)"
 
 
-def with_inside(data: Data, without: Collection[str] = ()) -> Data:
-    """A machine's data with the tier inside a node fitted, or taken over from the machine that has the same."""
-    machine, tier = KNOWN[data["name"]], data["tiers"][0]
-    source = f"{sources_text(inside_rows(machine.name, without))}, by colltool calibrate"
-    taken = _inside(machine.inside or machine.name, frozenset(without))
-    if machine.said:
-        source += f"; {machine.said}"
-    said = tier["source"] | {
-        "protocols": f"{source}. {_LL128_SAID}" if "in_network" in taken else source,
-        "algorithms": _RAN_SAID,
-    }
-    tier = tier | {"source": said, "protocols": _protocols(taken["protocols"], machine, _number(tier["bandwidth"]))}
-    if "in_network" in taken:
-        tier["in_network"] = _switch(tier | {"in_network": taken["in_network"]}, machine, source)
-    algorithms = dict(taken["algorithms"]) | {name: ["direct"] for name in machine.alike}
-    return data | {"tiers": [tier | {"algorithms": OneLine(algorithms)}, *data["tiers"][1:]]}
-
-
 @cache
-def _inside(name: str, without: frozenset[str]) -> Data:
-    several, data = inside_rows(name, without), shipped(name)
-    tier = _calibrated(data, several)
-    known = _ALGORITHMS | ({"all_reduce": KNOWN[name].ran} if "ring" not in (KNOWN[name].ran or ("ring",)) else {})
+def fitted_inside(name: str, without: frozenset[str] = frozenset()) -> Data:
+    """Protocols, switch and algorithms of the innermost tier, in numbers of its own; ``name``: of :data:`KNOWN`."""
+    machine, tier = KNOWN[name], bare(name)["tiers"][0]
+    several = inside_rows(name, without)
+    line_GBps = library_file.gigabytes(tier["bandwidth"])
+    protocols = _protocols(_calibrated(name, several)["protocols"], machine, line_GBps)
+    found: Data = {"protocols": protocols}
+    if machine.nvls is not None:
+        found["in_network"] = _switch(tier, protocols, machine)
+    known = _ALGORITHMS | ({"all_reduce": machine.ran} if "ring" not in (machine.ran or ("ring",)) else {})
     ran = {key: [one for one in names if one != "in-network" or "in_network" in tier] for key, names in known.items()}
-    return tier | {"algorithms": OneLine({key: names for key, names in ran.items() if key in _series(several)})}
+    seen = {key: names for key, names in ran.items() if key in _series(several)}
+    return found | {"algorithms": seen | {name: ["direct"] for name in machine.alike}}
+
+
+def with_inside(name: str, without: frozenset[str] = frozenset()) -> Data:
+    """A machine's data with the numbers inside a node as its own."""
+    data = bare(name)
+    tier = data["tiers"][0] | fitted_inside(INSIDE[name], without)
+    return data | {"tiers": [tier, *data["tiers"][1:]]}
 
 
 @cache
-def _hop(network: tuple[str, ...], without: frozenset[str]) -> fit_across.Hop:
-    bases = {name: _based(name, without) for name in network}
+def hop_of(network: tuple[str, ...], without: frozenset[str] = frozenset()) -> fit_across.Hop:
+    """The hop between nodes, of all machines on a kind of network."""
+    bases = {name: based(name, without) for name in network}
     return fit_across.fitted_hop(bases, without)
 
 
-def _based(name: str, without: frozenset[str]) -> Data:
-    data = with_inside(shipped(name), without)
+def based(name: str, without: frozenset[str] = frozenset()) -> Data:
+    """Data whose inside is fitted and whose library reaches what is known by itself."""
+    data = with_inside(name, without)
     return data | {"library": data["library"] | {"reached": fit_across.base_reached(name)}}
 
 
 def fitted(name: str, without: Collection[str] = ()) -> Data:
-    """The data of a machine's file, made without the rows of some sources."""
+    """Layers 1 to 3 of a machine as data of a fabric file, made without the rows of some sources."""
     left_out = frozenset(without)
     if name not in fit_across.KINDS:
-        return with_inside(shipped(name), left_out)
-    other = fit_across.FALLBACK.get(name)
-    return fit_across.with_software(_across(name, left_out), _beside(name, left_out), other and _beside(other, left_out))
+        return with_inside(name, left_out)
+    return fit_across.with_hop(based(name, left_out), hop_of(fit_across.same_network(name), left_out))
 
 
-def _across(name: str, without: frozenset[str]) -> Data:
-    return fit_across.with_hop(_based(name, without), _hop(fit_across.same_network(name), without))
+def inside_table(machine: Machine) -> str:
+    """The entry of a machine's innermost tier in the library's file."""
+    tier, found = shipped(machine.name)["tiers"][0], fitted_inside(machine.name)
+    alpha_us = library_file.microseconds(tier["alpha"]) * tier["eta"]["alpha"]
+    said = f"{sources_text(inside_rows(machine.name))}, by colltool calibrate"
+    entry: Data = {"media": machine.media, "gpus": machine.gpus}
+    entry["source"] = f"{said}. {_LL128_SAID}" if "in_network" in found else said
+    entry["protocols"] = library_file.protocols_of(found["protocols"], tier, alpha_us, every=bool(machine.alike))
+    if "in_network" in found:
+        entry["switch"] = library_file.switch_of(found["in_network"], tier)
+    entry["runs"] = {**found["algorithms"], **_ACROSS_TOO.get(machine.name, {})}
+    return library_file.table("tier", entry)
 
 
-def _beside(name: str, without: frozenset[str]) -> fit_across.Beside:
-    return fit_across.beside(_across(name, without), without)
+_ACROSS_TOO = {
+    "mi300x": {
+        "all_reduce": ["two-shot", "multi-rail-ring"],
+        "all_gather": ["direct", "multi-rail-ring"],
+        "reduce_scatter": ["direct", "multi-rail-ring"],
+        "all_to_all": ["direct", "pairwise"],
+    }
+}
+"""What RCCL runs: MSCCL's two-shot and all links at once inside a node, rings over all links across nodes."""
 
 
-def text_of(name: str) -> str:
-    head = "Fitted parts: python tests/benchmarks/fit_fabrics.py makes them from tests/data/measured; the rest is by hand."
-    return fabric_text(fitted(name), [schema_line("fabric"), head], compact=True)
+def texts() -> dict[Path, str]:
+    """The libraries' files."""
+    told = "made by tests/benchmarks/fit_fabrics.py from tests/data/measured"
+    nccl = [inside_table(machine) for machine in MACHINES if machine.name != "mi300x"]
+    nccl += fit_across.tables(hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200")))
+    head = f"NCCL's numbers on NVLink, InfiniBand, RoCE and clouds' networks, as measured; {told}."
+    rccl = f"RCCL's numbers on Infinity Fabric, as measured; {told}."
+    return {
+        library_file.FOLDER / "nccl-2.30.toml": library_file.file_text(head, "nccl", "2.30", nccl),
+        library_file.FOLDER / "rccl-2.22.toml": library_file.file_text(rccl, "rccl", "2.22", [inside_table(KNOWN["mi300x"])]),
+    }
 
 
 def main() -> int:
     check, changed = "--check" in sys.argv, []
-    for name in KNOWN:
-        file, text = FOLDER / f"{name}.yaml", text_of(name)
+    for file, text in texts().items():
         if file.read_text(encoding="utf-8") != text:
-            changed.append(name)
+            changed.append(file.name)
             if not check:
                 file.write_text(text, encoding="utf-8")
-    print(f"{len(KNOWN)} fabrics, changed: {', '.join(changed) or 'none'}")
+    print(f"changed: {', '.join(changed) or 'none'}")
     return int(bool(changed) and check)
 
 

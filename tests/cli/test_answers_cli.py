@@ -59,7 +59,7 @@ def test_a_price_fits_one_screen(run: Any) -> None:
     out = run(*NVL).out
     assert len(out.splitlines()) <= 24
     assert out.startswith("NVLSTree, NCCL's pick: ")
-    assert "(no row like this one)" in " ".join(out.split())  # nobody published 32 racks
+    assert "few racks were measured" in " ".join(out.split())  # nobody published 32 of them
     assert "with SHARP (NCCL_COLLNET_ENABLE=1): " in out
 
 
@@ -69,7 +69,7 @@ def test_what_the_answer_names_is_what_the_options_give(run: Any) -> None:
     for asked, option in ((NVL, ("--set", "library.collnet=true")), (plain, ("--library", "all"))):
         lines = run(*asked, "--all").out.splitlines()
         line = next(line for line in lines if line.endswith(": " + " ".join(option)))
-        assert f": {run(*asked, *option).out.split(': ')[1].split(',')[0]} by " in line
+        assert f": {run(*asked, *option).out.split(': ')[1].split(' (')[0]} by " in line
     assert not any(line.endswith("--library all") for line in run(*NVL, "--all").out.splitlines())
 
 

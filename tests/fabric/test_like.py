@@ -120,4 +120,4 @@ def test_numbers_of_the_datasheet_leave_the_fit_behind(other: str, tmp_path: Pat
 
 def test_numbers_are_one_of_two_words(tmp_path: Path) -> None:
     said = refused(tmp_path, f"{MINE}numbers: fitted\n")
-    assert said.startswith("mine.yaml:4:10: numbers: expected measured or datasheet, got 'fitted'")
+    assert said.startswith("mine.yaml:4:10: numbers: expected one of measured, datasheet, got 'fitted'")

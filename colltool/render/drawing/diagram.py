@@ -104,7 +104,7 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
     facts += [("eta", f"alpha x {tier.eta.alpha:g}, bandwidth x {tier.eta.beta:g}")]
     facts += [] if kind.in_network is None else [("in-network", in_network_text(kind.in_network))]
     facts += [] if tier.energy is None else [("energy", format_bit_energy(tier.energy))]
-    names = list(dict.fromkeys(one.name for one in tier.protocols or ()))
+    names = list(dict.fromkeys(row.name for row in (tier.library.protocols if tier.library else ())))
     return facts + ([("protocols", ", ".join(names))] if names else [])
 
 

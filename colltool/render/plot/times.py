@@ -66,12 +66,12 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
         bandwidth = BarPiece(float(phase.bandwidth_s), letter(at), colour_of(at))
         bars.append(Bar(f"{letter(at)}, streamed", (latency, bandwidth), _short(phase.total_s)))
     for one in result.baselines:
-        parts = ((one.alpha_s, ACROSS), (one.bandwidth_s, ""), (one.overhead_s, "xx"), (one.software_s, _SOFTWARE))
+        parts = ((one.steps_s, ACROSS), (one.moved_s, ""), (one.overhead_s, "xx"), (max(0.0, one.rest_s), _SOFTWARE))
         pieces = tuple(BarPiece(float(amount), "", GREY, hatch) for amount, hatch in parts)
         bars.append(Bar(one.title, pieces, f"{_short(one.total_s)}, {format_factor(float(one.total_s / row.total_s), 3)}"))
     keys = [Key(f"{letter(at)}  {_phase(phase)}", colour_of(at)) for at, phase in enumerate(row.phases)]
     keys += [Key(f"launch overhead {_short(row.overhead_s)}", GREY, "xx")] if row.overhead_s else []
-    keys += [Key(f"software {_short(row.software_s)}", GREY, _SOFTWARE)] if row.software_s else []
+    keys += [Key(f"software {_short(row.rest_s)}", GREY, _SOFTWARE)] if row.rest_s > 0 else []
     keys += [Key("hatched: latency (alpha)", GREY, ACROSS), Key("plain: bandwidth", GREY)]
     title = f"{row.title}: {heading(result.price)}"
     phases = "; ".join(f"{_phase(phase)} ({percent(float(phase.total_s / row.total_s))})" for phase in row.phases)
@@ -93,8 +93,9 @@ def _whole(row: AlgorithmEstimate) -> tuple[BarPiece, ...]:
         if not streams(row):
             pieces.append(BarPiece(float(phase.bandwidth_s), f"{letter(at)} {_short(phase.bandwidth_s)}", colour_of(at)))
     if streams(row):
-        pieces.append(BarPiece(float(row.bandwidth_s), "at once", GREY))
-    return (*pieces, BarPiece(float(row.overhead_s), "launch", GREY, "xx"), BarPiece(float(row.software_s), "", GREY, _SOFTWARE))
+        pieces.append(BarPiece(float(row.moved_s), "at once", GREY))
+    rest = BarPiece(max(0.0, float(row.rest_s)), "", GREY, _SOFTWARE)
+    return (*pieces, BarPiece(float(row.overhead_s), "launch", GREY, "xx"), rest)
 
 
 def plan_chart(result: Plan, _paged: bool) -> Chart:

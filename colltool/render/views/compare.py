@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_never, get_args
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.analysis.basis import BasisDifference
-from colltool.analysis.compare import ColumnDifference, Comparison, OutcomeRange, Reason, SameReason
+from colltool.analysis.compare import ColumnDifference, CompareLine, Comparison, OutcomeRange, Reason, SameReason
 from colltool.analysis.grid import Cell
 from colltool.base.errors import given, said
 from colltool.base.formatting import (
@@ -23,9 +23,10 @@ from colltool.base.formatting import (
     title_size,
     whole_bytes,
 )
+from colltool.estimate.interval import SHARE
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, fields, listed, plain
-from colltool.render.estimates import model_field, off_by, readings_block, running
+from colltool.render.estimates import interval_field, model_field, none_for, readings_block, running, within_several
 
 _WHERE = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),
@@ -63,9 +64,10 @@ def _blocks(result: Comparison) -> list[Block]:
     asked = sentence(f"{spoken}, against {result.columns[0].name}, {'ideal' if result.ideal else 'realistic'}")
     reasons = dict.fromkeys(f"{result.columns[at].name}: {cell.reason}" for line in result.lines
                             for at, cell in enumerate(line.cells) if cell.reason)  # fmt: skip
-    errors = [cell.accuracy for line in result.lines for cell in line.cells if cell.accuracy is not None]
+    cells = [cell for line in result.lines for cell in line.cells]
+    off = within_several([(cell.interval, cell.total_s) for cell in cells if cell.interval and cell.total_s])
     return [
-        Headline(f"{told}. {asked}.{f' {off_by(errors)}.' if errors else ''}"),
+        Headline(f"{told}. {asked}.{f' {off}.' if off else ''}"),
         _table(result, people=True),
         Lines("what follows", (*verdict(result), *_one_port_lines(result))),
         *readings_block(result.readings),
@@ -116,8 +118,10 @@ def _sentence(result: Comparison, one: ColumnDifference, *, brief: bool = False)
         to = "on " if at == len(one.runs) - 1 else f"{'to' if at else 'up to'} {format_bytes(run.to_bytes, 3)} "
         sizes = since + to if len(one.runs) > 1 else ""
         times = f"{most}{format_factor(max(run.ratio, 1 / run.ratio), 3)}"
-        within = f" (within the model's error, {percent(run.within)})" if run.within is not None else ""
-        told.append(f"{sizes}{_OUTCOMES[run.outcome].format(times)}{'' if brief else within + _because(result, one, run)}")
+        outcome = _OUTCOMES[run.outcome].format(times)
+        if run.within is not None:
+            outcome = "no sure difference" + ("" if brief else f" ({outcome}, within the error of {percent(run.within)})")
+        told.append(f"{sizes}{outcome}{'' if brief else _because(result, one, run)}")
     return f"{one.column}, {one.primitive.spoken}{ranks}: {', '.join(told)}"
 
 
@@ -163,7 +167,8 @@ def _document(result: Comparison) -> Document:
         values = [
             fields(cell, "total_s busbw_Bps algorithm")
             | {"ratio": line.ratio(at), "lower_bound": line.is_bound(at), "leads": cell.selectable}
-            | {"accuracy": cell.accuracy and cell.accuracy._asdict()}
+            | {"accuracy": cell.accuracy and cell.accuracy._asdict(), "ratio_interval": _ratio_interval(line, at)}
+            | interval_field(cell.interval, none_for(cell))
             | ({"reason": cell.reason} if cell.reason else {})
             for at, cell in enumerate(line.cells)
         ]
@@ -175,6 +180,11 @@ def _document(result: Comparison) -> Document:
         | {"rows": rows, "verdict": list(verdict(result)), "findings": plain(result.findings)}
         | {"ground": ground_field(result.ground), "turned_on_one_port": plain(result.turned)}
     )
+
+
+def _ratio_interval(line: CompareLine, at: int) -> Document | None:
+    found = line.ratio_interval(at)
+    return found and {"low": found[0], "high": found[1], "share": SHARE}
 
 
 def _summary(result: Comparison) -> str:

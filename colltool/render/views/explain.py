@@ -102,8 +102,8 @@ def _numbers(row: AlgorithmEstimate, entry: AlgorithmExplanation, result: Explan
         rate = f"({format_rate(float(phase.bandwidth_Bps))} x {phase.eta_beta:.4g})"
         wire = format_time(float(phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta)))
         yield f"{name}: n_beta x M / BW = {float(phase.n_beta):.4g} x {format_bytes(float(phase.bytes))} / {rate} = {wire}"
-    if sum(float(phase.bandwidth_s) for phase in row.phases) > float(row.bandwidth_s) * (1 + _SAME):
-        yield f"phases stream: of the bytes the busiest tier's count alone, {format_time(float(row.bandwidth_s))}"
+    if sum(float(phase.bandwidth_s) for phase in row.phases) > float(row.moved_s) * (1 + _SAME):
+        yield f"phases stream: of the bytes the busiest tier's count alone, {format_time(float(row.moved_s))}"
     if row.overhead_s:
         yield f"launch overhead {format_time(float(row.overhead_s))}"
     if row.software_s:

@@ -61,8 +61,6 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
         numbers = f"{alpha}BW {rate} per {per}, eta {tier.eta.alpha:g}/{tier.eta.beta:g}{beside}"
         tree.append(f"{indent}+- {tier.name}: {kind.spoken} of {kind.extent}, {numbers}")
         tree += [f"{indent}|    {line}" for line in part_lines(tier, derived, outermost_first=True)]
-        for primitive, names in (tier.algorithms or {}).items():
-            tree.append(f"{indent}|    {primitive.spoken} runs {', '.join(names)}")
     return Lines(_title(fabric), (*tree, "   " * len(fabric.tiers) + "+- rank"))
 
 

@@ -23,8 +23,9 @@ from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
 from colltool.fabric.results import FabricSized, Failure
-from colltool.fabric.tier_parts import InNetwork, Protocol
+from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import capabilities_of
+from colltool.libraries.numbers import ProtocolNumbers
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, fields, listed
 from colltool.sizing.size_clos import ClosPlan
@@ -233,17 +234,16 @@ def alpha_text(one: DistanceClass) -> str:
     return f"alpha {format_time(one.alpha_s)}{cable}"
 
 
-def _protocol_text(one: Protocol) -> str:
-    given = (
-        "" if one.launch_overhead is None else f"launch overhead {format_time(one.launch_overhead)}",
-        "" if one.alpha is None else f"alpha {format_time(one.alpha)}",
-        "" if one.bandwidth is None else f"BW {format_rate(one.bandwidth)}",
-        "" if one.eta is None else f"eta {one.eta.alpha:g}/{one.eta.beta:g}",
-        "" if one.local_copy is None else f"local copy {format_rate(one.local_copy)}",
-    )
-    numbers = ", ".join(filter(None, given)) or "the tier's own numbers"
-    only = ", ".join(primitive.spoken for primitive in one.primitives or ())
-    return f"{numbers}; only {only}" if only else numbers
+def protocol_text(row: ProtocolNumbers) -> str:
+    """Such as ``launch 5.257 us, a step takes 396 ns more, 0.639 of bandwidth x eta.beta; only all-reduce``."""
+    told = [
+        "" if row.launch_s is None else f"launch {format_time(row.launch_s)}",
+        f"a step takes {format_time(abs(row.step_s))} {'more' if row.step_s >= 0 else 'less'}",
+        f"{row.share:.4g} of bandwidth x eta.beta",
+        "" if row.copy_Bps is None else f"own share copied at {format_rate(row.copy_Bps)}",
+    ]
+    only = ", ".join(primitive.spoken for primitive in row.primitives or ())
+    return ", ".join(filter(None, told)) + (f"; only {only}" if only else "")
 
 
 def in_network_text(spec: InNetwork) -> str:
@@ -326,7 +326,6 @@ def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -
     yield from map(link_text, kind.link_kinds)
     if kind.in_network is not None:
         yield f"in-network: {in_network_text(kind.in_network)}"
-    yield from (f"protocol {one.name}: {_protocol_text(one)}" for one in tier.protocols or ())
 
 
 def spoken_topology(tier: Tier) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
-from colltool.base.formatting import counted, format_bytes, format_rate, format_time, ordinal, size_text, whole_percent
+from colltool.base.formatting import counted, format_bytes, format_rate, format_time, ordinal, sentence, size_text, whole_percent
+from colltool.kernels.intervals import NOBODY_KNOWS
 from colltool.kernels.library_diff import LibraryDiff
 from colltool.kernels.results import (
     KernelCrossover,
@@ -20,6 +21,7 @@ from colltool.kernels.results import (
 )
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import Document, View, context, fields, group_field, listed, on_fabric, plain, set_field
+from colltool.render.estimates import interval_field, within, within_words
 
 
 class _KernelLine(NamedTuple):
@@ -38,15 +40,14 @@ def _asked(price: KernelPrice) -> str:
 
 
 def _off_by(row: KernelEstimate) -> str:
-    if row.error is None:
-        return row.measured
-    return f"+-{whole_percent(row.error)}" + (f" ({row.error_of})" if row.error_of else "")
+    return f" ({within(row.interval, row.total_s)})" if row.interval else ""
 
 
 def _answer(price: KernelPrice) -> str:
     best, fastest = price.best, price.fastest
     rate = f"busbw {format_rate(best.busbw_Bps)}" if price.what is None else f"{format_bytes(best.bytes)} sent a rank"
-    told = f"{best.library} {best.kernel}: {format_time(best.total_s)}, {rate}. {_asked(price)}. {_off_by(best)}."
+    measured = "" if best.interval else f" {sentence(best.measured)}."
+    told = f"{best.library} {best.kernel}: {format_time(best.total_s)}{_off_by(best)}, {rate}. {_asked(price)}.{measured}"
     if fastest is not best and fastest.total_s < best.total_s * 0.98:
         told += f" {fastest.kernel} would take {format_time(fastest.total_s)}: {best.total_s / fastest.total_s:.3g} times faster."
     return told
@@ -60,12 +61,17 @@ _ROW = (
     number("bandwidth_s", "bandwidth", format_time, 2, get=lambda one: one.row.bandwidth_s),
     number("busbw_Bps", "busbw", format_rate, 4, get=lambda one: one.row.busbw_Bps),
     number("sent_bytes", "sent", format_bytes, 5, get=lambda one: one.row.bytes),
-    number("error", "off by", whole_percent, 1, get=lambda one: one.row.error),
+    label("within", "nine in ten", drop=1, get=lambda one: _nine_in_ten(one.row)),
+    number("error", "off by", whole_percent, get=lambda one: one.row.error, hidden=True),
     label("wire", "wire", drop=6, get=lambda one: one.row.wire),
     flag("picked", "picked", drop=7, get=lambda one: one.row.picked),
     label("measured", "measured on", drop=8, get=lambda one: one.row.measured),
     label("formula", "formula", get=lambda one: one.row.formula, hidden=True),
 )
+
+
+def _nine_in_ten(row: KernelEstimate) -> str:
+    return within_words(*row.interval.around(row.total_s)) if row.interval else ""
 
 
 def _table(prices: Sequence[KernelPrice]) -> Table:
@@ -111,6 +117,7 @@ def _row_fields(row: KernelEstimate) -> Document:
         | {"alpha_s": row.latency_s, "bandwidth_s": row.bandwidth_s, "overhead_s": 0.0, "software_s": 0.0, "total_s": row.total_s}
         | fields(row, "bound algbw_Bps busbw_Bps wire formula error error_of measured bytes")
         | {"leads": row.picked, "notes": list(row.notes)}
+        | interval_field(row.interval, NOBODY_KNOWS)
     )
 
 
@@ -118,7 +125,8 @@ def _fields(price: KernelPrice) -> Document:
     tokens = {} if price.what is None else plain(price.what)
     library = {} if price.library is None else {"library": plain(price.library)}
     best = price.best
-    accuracy = None if best.error is None else {"median": best.error, "p90": None, "rows": 0, "like": best.error_of}
+    most = best.interval and best.interval.larger_side(best.total_s)
+    accuracy = None if best.error is None else {"median": best.error, "p90": most, "rows": 0, "like": best.error_of}
     return (
         {"fabric": price.fabric, **set_field(price.overrides), "primitive": price.operation, "ranks": price.ranks}
         | {"group": group_field(price.group), "bytes": round(price.bytes if price.what is None else best.bytes), **tokens}

@@ -22,6 +22,7 @@ from colltool.base.formatting import (
 from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
+from colltool.render.estimates import interval_field, within_words
 from colltool.render.views.job import layout_text, numbers_text
 from colltool.training.job_links import JobLink
 from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall
@@ -42,6 +43,13 @@ def _group(one: PlannedCall) -> str:
     return " x ".join(inside) + (f", every {group.stride}" if group.stride > 1 else "")
 
 
+_NOT_JUDGED = "an ideal price, or a send beside others, which nobody measured"
+
+
+def _nine_in_ten(one: PlannedCall) -> str:
+    return within_words(*one.interval.around(one.sent.each_s)) if one.interval else ""
+
+
 _COLLECTIVES = (
     label("dimension", "dimension", get=lambda one: one.sent.call.dimension),
     label("phase", "phase", drop=4, get=lambda one: one.sent.call.phase),
@@ -55,7 +63,8 @@ _COLLECTIVES = (
     label("algorithm", "algorithm", drop=2, get=lambda one: one.sent.cost.algorithm),
     label("protocol", "protocol", drop=5, get=lambda one: one.sent.cost.protocol, hidden=True),
     number("each_s", "each", format_time, get=lambda one: one.sent.each_s),
-    number("accuracy", "+-", whole_percent, drop=3, get=lambda one: one.accuracy and one.accuracy.median),
+    label("within", "nine in ten", drop=3, get=lambda one: _nine_in_ten(one)),
+    number("accuracy", "+-", whole_percent, get=lambda one: one.accuracy and one.accuracy.median, hidden=True),
     number("total_s", "total", format_time, get=lambda one: one.sent.total_s),
     number("hidden_s", "hidden", format_time, drop=1, get=lambda one: one.sent.hidden_s),
     number("exposed_s", "exposed", format_time, get=lambda one: one.sent.exposed_s),
@@ -275,6 +284,7 @@ def _planned(one: PlannedCall) -> Document:
         | fields(one.sent, "each_s total_s hidden_s exposed_s")
         | {"bound": cost.bound, "energy_J": one.energy_J, "hides": call.hides}
         | {"accuracy": one.accuracy and one.accuracy._asdict()}
+        | interval_field(one.interval, _NOT_JUDGED)
         | fields(one, "stages paces")
     )
 

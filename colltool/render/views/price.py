@@ -37,11 +37,14 @@ _MOST_ROWS = 8
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
     """The result, its error, and what would change it."""
     pick = f", {r.spoken(price)}'s pick" if price.shows_pick and row is price.best else ""
-    answer = f"{r.named(price, row)}{pick}: {format_time(float(row.total_s))}, busbw {format_rate(float(row.busbw_Bps))}"
+    off = f" ({told})" if (told := r.within(row)) else ""
+    answer = f"{r.named(price, row)}{pick}: {format_time(float(row.total_s))}{off}, busbw {format_rate(float(row.busbw_Bps))}"
     answer += f". {sentence(r.heading(price))}."
-    if price.accuracy is not None and row.selectable:
-        answer += f" {r.off_by([price.accuracy])}{_beside(price, row, price.accuracy.median)}."
-    seconds = {"latency": row.alpha_s, "bandwidth": row.bandwidth_s, "overhead": row.overhead_s, "software": row.software_s}
+    if price.accuracy is not None and row.selectable and (beside := _beside(price, row, price.accuracy.median)):
+        answer += f" {sentence(beside)}."
+    for inert in price.inert:
+        answer += f" {inert.key} moves nothing here: {inert.reason.replace(row.title, r.named(price, row))}."
+    seconds = {"latency": row.steps_s, "bandwidth": row.moved_s, "overhead": row.overhead_s, "software": row.rest_s}
     return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
 
@@ -53,12 +56,12 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
         name = r.named(price, price.fastest)  # only a pick is not the fastest
         if price.fastest.status == "own":
             before = "" if price.fastest.protocol else " before any library's overhead"
-            return f"; {name}, of your own, would take {whole_percent(gain)} less{before}"
-        return f"; {name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
+            return f"{name}, of your own, would take {whole_percent(gain)} less{before}"
+        return f"{name} would take {whole_percent(gain)} less: NCCL_ALGO={name}"
     close = [one for one in price.leading if one is not row and float(one.total_s) <= own * (1 + error)]
     more = f" and {len(close) - 1} more" if len(close) > 1 else ""
-    behind = "; the runner-up is further behind" if len(price.leading) > 1 else ""
-    return f"; {r.named(price, close[0])}{more} may be as fast" if close else behind
+    behind = "the runner-up is further behind" if len(price.leading) > 1 else ""
+    return f"{r.named(price, close[0])}{more} may be as fast" if close else behind
 
 
 _TURNS = {
@@ -245,8 +248,8 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     first, *later = starts
     who = first[0] + "".join(f", {name} from {title_size(float(one.bytes))}" for name, one in later)
     told = f"{who}{'' if later else ' at every size'}: {r.heading(prices[0], '')}."
-    errors = [price.accuracy for price in prices if price.accuracy is not None and price.best.selectable]
-    return f"{told} {r.off_by(errors)}." if errors else told
+    intervals = [(one.best.interval, float(one.best.total_s)) for one in prices if one.best.interval is not None]
+    return f"{told} {r.within_several(intervals)}." if intervals else told
 
 
 def _list_blocks(result: PriceList) -> list[Block]:
@@ -355,13 +358,16 @@ def _breakdown_blocks(result: Breakdown) -> list[Block]:
 
 def streams(row: AlgorithmEstimate) -> bool:
     """Whether phases overlap, so that only the busiest tier's bandwidth counts."""
-    return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.bandwidth_s) * (1 + 1e-9)
+    return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.moved_s) * (1 + 1e-9)
 
 
 def _sums(row: AlgorithmEstimate) -> str:
     sums = f"total {format_time(float(row.total_s))}: alpha {format_time(float(row.alpha_s))}"
     terms = (("bandwidth", row.bandwidth_s), ("launch overhead", row.overhead_s), ("software", row.software_s))
-    sums += "".join(f" + {name} {format_time(float(term))}" for name, term in terms if term or name == "bandwidth")
+    for name, term in terms:
+        seconds = float(term)
+        if seconds or name == "bandwidth":
+            sums += f" {'+' if seconds >= 0 else '-'} {name} {format_time(abs(seconds))}"
     sums += f", energy {format_energy(float(row.energy_J))}" if row.energy_J is not None else ""
     sums += f", bound by {row.bound}" + (f", under protocol {row.protocol}" if row.protocol else "")
     return f"{sums}; {slow}" if (slow := r.slow_words(row.slow)) else sums

@@ -27,7 +27,7 @@ from colltool.estimate.results import Breakdown
 from colltool.fabric.properties import Cost, FabricFacts, basis_of, bill_of
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Table, gathered, label, number
-from colltool.render.estimates import off_by
+from colltool.render.estimates import NINE_OF_TEN, within
 from colltool.render.views.compare import ground_lines
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.plan import answer as planned
@@ -99,8 +99,8 @@ def _other(result: Comparison, line: CompareLine, at: int, name: str) -> str:
     times = f"{format_time(total)} on {name}"
     if abs(ratio - 1) < 0.005:
         return f"{times}, no difference"
-    error = max(line.errors[0], line.errors[at])
-    near = f", which is within the model's error ({percent(error)})" if abs(ratio - 1) <= error else ""
+    error = line.ratio_error(at)
+    near = f", within the error ({percent(error)}): no sure difference" if max(ratio, 1 / ratio) - 1 <= error else ""
     how = f"{format_factor(max(ratio, 1 / ratio), 3)} {'faster' if ratio < 1 else 'slower'}"
     return f"{times}, {how}{near}{_holds(result, line, at)}"
 
@@ -186,9 +186,9 @@ def unpriced(result: Report) -> str:
 def risks(result: Report) -> Iterator[str]:
     """What the answer hangs on: the model's error, the numbers that move it, what they rest on, what is not alike."""
     every = [one.result for section in result.sections for one in section.exhibits]
-    prices = [one.price for one in every if isinstance(one, Breakdown) and one.price.accuracy is not None]
-    told = gathered((off_by([one.accuracy]), one.primitive.spoken) for one in prices if one.accuracy)
-    yield from (f"Off by: {', '.join(names)} {off}." for off, names in told.items())
+    prices = [one.price for one in every if isinstance(one, Breakdown)]
+    told = gathered((within(one.best), one.primitive.spoken) for one in prices if one.best.interval is not None)
+    yield from (f"{NINE_OF_TEN} {', '.join(names)} {off}." for off, names in told.items())
     for one in every:
         if isinstance(one, Sensitivity):
             yield _hangs_on(one)

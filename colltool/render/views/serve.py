@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from colltool.base.formatting import format_bytes, format_count, format_rate, format_time, whole_percent
-from colltool.kernels.reshard import Resharded
+from colltool.kernels.intervals import NOBODY_KNOWS
+from colltool.kernels.reshard import Resharded, ReshardWay
 from colltool.kernels.serve_spread import ServeSpread
 from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
+from colltool.render.estimates import interval_field, within, within_words
 from colltool.render.views.sensitivity import quantity
 
 
@@ -30,7 +32,8 @@ def _answer(result: Served) -> str:
         told += f" Memory and FLOPs take at least {format_time(decode.floor_s)} a token."
     worst = max(decode.operations, key=lambda one: one.total_s)
     told += f" Most of it: {format_count(worst.calls)} x {worst.operation} by {worst.kernel}, {format_time(worst.each_s)} each"
-    return told + (f", +-{whole_percent(worst.error)}." if worst.error is not None else ".") + _memory(result)
+    off = f" ({within(worst.interval, worst.each_s)})" if worst.interval else ""
+    return f"{told}{off}.{_memory(result)}"
 
 
 def _memory(result: Served) -> str:
@@ -55,9 +58,14 @@ _OPERATION = (
     number("total_s", "total", format_time, get=lambda row: row.one.total_s),
     number("share", "share", whole_percent, 4, get=lambda row: row.one.share),
     label("wire", "wire", drop=5, get=lambda row: row.one.wire),
-    number("error", "off by", whole_percent, 6, get=lambda row: row.one.error),
+    label("within", "nine in ten", drop=6, get=lambda row: _nine_in_ten(row.one)),
     label("why", "why", drop=7, get=lambda row: row.one.why),
+    number("error", "off by", whole_percent, get=lambda row: row.one.error, hidden=True),
 )
+
+
+def _nine_in_ten(one: ServedOperation) -> str:
+    return within_words(*one.interval.around(one.each_s)) if one.interval else ""
 
 
 def _operations(result: Served) -> Table:
@@ -82,7 +90,7 @@ def _bounds(result: Served) -> list[str]:
 
 
 def _kv_lines(kv: KvTransfer) -> list[str]:
-    off = "" if kv.error is None else f", +-{whole_percent(kv.error)}"
+    off = "" if kv.interval is None else f" ({within(kv.interval, kv.total_s)})"
     lines = [f"{format_bytes(kv.bytes)} a prompt over {kv.pairs} pairs by {kv.kernel}: {format_time(kv.total_s)}{off}"]
     if kv.prefill_layer_s is not None:
         sign, so = ("<=", "hides but for the last layer") if kv.hidden else (">", "does not hide")
@@ -100,15 +108,20 @@ def _blocks(result: Served) -> list[Block]:
     return out + listed("what would change it", changes, first=5) + listed("notes", result.notes, first=2)
 
 
+def _interval(one: ServedOperation | KvTransfer | ReshardWay) -> Document:
+    return interval_field(one.interval, NOBODY_KNOWS)
+
+
 def _document(result: Served) -> Document:
     phases = [
         fields(phase, "name network_s floor_s floor_by tokens")
-        | {"operations": [plain(one) | {"group": one.group} for one in phase.operations]}
+        | {"operations": [plain(one) | {"group": one.group} | _interval(one) for one in phase.operations]}
         for phase in result.phases
     ]
     return (
         {"job": result.job, "fabric": result.fabric, **set_field(result.overrides), "engine": result.engine}
-        | {"deployment": plain(result.deployment), "phases": phases, "kv": plain(result.kv) if result.kv else None}
+        | {"deployment": plain(result.deployment), "phases": phases}
+        | {"kv": plain(result.kv) | _interval(result.kv) if result.kv else None}
         | fields(result, "tpot_s share bound_tokens_s memory_bytes capacity_bytes fits")
         | {"changes": [plain(one) for one in result.changes], "notes": list(result.notes)}
     )
@@ -166,7 +179,8 @@ def _reshard_answer(result: Resharded) -> str:
     source = f"{result.senders} ranks" if result.storage_Bps is None else f"a store of {format_rate(result.storage_Bps)}"
     where = f"{result.job} on {on_fabric(result.fabric, result.overrides)}, {format_bytes(result.bytes)} from {source}"
     to = f"to {result.receivers // result.replica} replicas of {result.replica} ranks"
-    told = f"{format_time(first.total_s)} by {first.way}, limited by {first.wire}: {where} {to}."
+    off = f" ({within(first.interval, first.total_s)})" if first.interval else ""
+    told = f"{format_time(first.total_s)}{off} by {first.way}, limited by {first.wire}: {where} {to}."
     return f"{told} No way takes less than {format_time(result.least_s)}."
 
 
@@ -232,7 +246,7 @@ VIEWS = {
         lambda result: [Headline(_reshard_answer(result)), _ways(result)],
         lambda result: (
             fields(result, "job fabric bytes senders receivers replica storage_Bps least_s")
-            | {"ways": [plain(one) for one in result.ways]}
+            | {"ways": [plain(one) | _interval(one) for one in result.ways]}
         ),
         _ways,
         _reshard_answer,

@@ -19,7 +19,7 @@ from colltool.base.formatting import (
 )
 from colltool.render.blocks import Block, Column, Headline, Table, flag, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field
-from colltool.render.estimates import model_field, off_by, readings_block, running
+from colltool.render.estimates import interval_field, model_field, none_for, readings_block, running, within_several
 from colltool.render.views.compare import ground_block, ground_field, held_lines
 
 _MOST_ROWS = 12  # of the default view
@@ -113,8 +113,8 @@ def _answer(result: Sweep) -> str:
     else:
         told = f"None of {every} can be priced"
     close = f" In {len(result.close)} of them the runner-up is within 20%: either may win." if result.close else ""
-    errors = [cell.accuracy for cell in result.priced if cell.accuracy is not None]
-    return f"{told}. {sentence(sweep_title(result))}.{f' {off_by(errors)}.' if errors else ''}{close}"
+    off = within_several([(cell.interval, cell.total_s) for cell in result.priced if cell.interval and cell.total_s])
+    return f"{told}. {sentence(sweep_title(result))}.{f' {off}.' if off else ''}{close}"
 
 
 def sweep_title(result: Sweep) -> str:
@@ -188,6 +188,7 @@ def _document(result: Sweep) -> Document:
         | fields(cell, "algorithm spec total_s busbw_Bps alpha_share runner_up runner_up_s")
         | {"close": is_close(cell), "ideal_algorithm": cell.ideal, "ideal_s": cell.ideal_s, "leads": cell.selectable}
         | {"accuracy": cell.accuracy and cell.accuracy._asdict()}
+        | interval_field(cell.interval, none_for(cell))
         | {name: value for name, value in fields(cell, "protocol reason").items() if value}
         for cell in result.cells
     ]

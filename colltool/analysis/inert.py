@@ -1,0 +1,121 @@
+"""Values that were set and move nothing of an answer, each with the reason: what the user states acts, or is named here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from colltool.base.primitives import Primitive
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.placement import AnyGroup
+from colltool.estimate.price import price
+from colltool.estimate.results import Inert
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import Place, keys_of, values_of, with_values
+
+_OWN_NUMBERS = {
+    "sizing": "it counts switches and cables: colltool fabric show",
+    "prices": "it counts money: colltool fabric show",
+    "energy": "it moves energy_J, not time",
+    "max_size": "it bounds size, and no time depends on it",
+}
+"""Parts of a file that move a number of their own."""
+
+
+def inert_keys(
+    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings, row: AlgorithmEstimate
+) -> tuple[Inert, ...]:
+    """The overrides of a fabric that do not move the price of ``row`` at a size (bytes), in the order given.
+
+    Each value is put back to what the file says, alone, and the same schedule is priced again.
+    """
+    filed = fabric.filed
+    if filed is None or row.status == "own":
+        return ()
+    return tuple(_inert(fabric, filed, primitive, size, group, readings, row))
+
+
+def _inert(
+    fabric: Fabric, filed: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings, row: AlgorithmEstimate
+) -> Iterator[Inert]:
+    before, names, now = values_of(filed), keys_of(fabric), values_of(fabric)
+    total_s: float | None = None
+    for key, _ in fabric.overrides:
+        if (told := _of_another_number(key)) is not None:
+            yield Inert(key, told)
+            continue
+        places = [at for at, name in names.items() if _is_or_holds(key, name)]
+        changed: dict[Place, Any] = {at: before[at] for at in places if at in before and before[at] != now[at]}
+        if not changed or not all(isinstance(value, float) for value in changed.values()):
+            continue  # words and counts, and values that stand in the file as they were set
+        if total_s is None:
+            total_s = _seconds(fabric, primitive, size, group, readings, row)
+        if _seconds(with_values(fabric, changed), primitive, size, group, readings, row) == total_s:
+            yield Inert(key, _why(next(iter(changed)), fabric, place(fabric, group), readings, row))
+
+
+def _of_another_number(key: str) -> str | None:
+    parts = key.split(".")
+    return next((told for part, told in _OWN_NUMBERS.items() if part in parts), None)
+
+
+def _is_or_holds(key: str, name: str) -> bool:
+    return name == key or name.startswith(f"{key}.")
+
+
+def _seconds(
+    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings, row: AlgorithmEstimate
+) -> float:
+    return float(price(fabric, primitive, size, group, readings, [row.spec]).best.total_s)
+
+
+def _why(at: Place, fabric: Fabric, placed: PlacedGroup, readings: Readings, row: AlgorithmEstimate) -> str:
+    """The reason why a number at a place of the fabric does not act."""
+    if at[0] != "tiers":
+        return "ideal leaves launches out" if readings.ideal else f"{row.title} does not pay it"
+    tier, field = fabric.tiers[int(at[1])], [str(step) for step in at[2:]]
+    if tier.name not in [span.tier.name for span in placed.spans]:
+        where = ", ".join(span.tier.name for span in placed.spans)
+        return f"nothing crosses {tier.name}: {placed.ranks} ranks lie on {where} alone"
+    if field[0] == "eta" and readings.ideal:
+        return "ideal leaves contention out"
+    phases = [phase for phase in row.phases if phase.tier == tier.name]
+    if field[0] == "levels":
+        return _why_level(int(field[1]), field[2], tier, placed, row)
+    in_switch = bool(phases) and all(phase.algorithm == "in-network" for phase in phases)
+    if field[0] == "in_network":
+        return f"{row.title} computes nothing in the switches of {tier.name}"
+    if in_switch and field[0] in ("alpha", "eta"):
+        own = "alpha_switch" if "alpha" in field else "eta_beta"
+        return f"{row.title} runs in the switches of {tier.name}, which have a number of their own: {tier.name}.in_network.{own}"
+    if field[0] == "post":
+        return f"{row.title} posts one message at a time on {tier.name}"
+    return _why_hidden(tier, row)
+
+
+def _why_level(number: int, field: str, tier: Tier, placed: PlacedGroup, row: AlgorithmEstimate) -> str:
+    span = next(span for span in placed.spans if span.tier.name == tier.name)
+    classes = capabilities_of(tier).classes
+    name = classes[number].name
+    below = classes[number - 1].group if number else 0
+    if span.endpoints * span.occupancy.stride <= below:
+        return f"no two members meet at {name}: {span.endpoints} endpoints lie under one {classes[number - 1].name}"
+    if field == "oversubscription":
+        return f"too few flows of {row.title} cross to {name} at once for its uplinks to bind"
+    return f"{row.title} waits for no message that meets at {name}"
+
+
+def _why_hidden(tier: Tier, row: AlgorithmEstimate) -> str:
+    """Bytes that stream while those of another tier, or of a thinner boundary, take longer."""
+    by_tier: dict[str, float] = {}
+    for phase in row.phases:
+        by_tier[phase.tier] = by_tier.get(phase.tier, 0.0) + float(phase.bandwidth_s)
+    slowest = max(by_tier, key=lambda name: by_tier[name], default=tier.name)
+    if slowest != tier.name:
+        return f"phases of {row.title} stream, and the bytes of {slowest} take longer than those of {tier.name}"
+    if any(float(phase.share) < 1 for phase in row.phases if phase.tier == tier.name):
+        return f"oversubscription leaves {tier.name} less than that"
+    return f"{row.title} does not pay it"

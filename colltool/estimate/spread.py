@@ -1,0 +1,211 @@
+"""How far measurements lie from a price: sigma of ln(measured / price), a sum of squared parts.
+
+``spread.csv`` has the size of each part and ``rows.csv`` what was measured: ``tests/benchmarks/bench_spread.py`` makes both. Each
+part is switched on by how far a question is from the measured rows; the distance is a least one over rows, so that taking rows
+away, or moving away from them, never narrows an interval.
+"""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from math import log2, sqrt
+from pathlib import Path
+from typing import NamedTuple
+
+_KNOTS = {"1KB": log2(2**10), "1MB": log2(2**20), "128MB": log2(2**27), "4GB": log2(2**32)}
+_GB, _16GB, _8MB, _256MB = 30.0, 34.0, 23.0, 28.0  # log2 of bytes
+NEAR_RANKS, NEAR_SIZE = 0.5, 2.0
+"""Doublings of ranks and of size that are no distance yet."""
+MOST_RANKS, MOST_SIZE = 4.0, 6.0
+"""Doublings beyond those at which the distance stops to grow."""
+
+Law = Mapping[str, float]
+
+
+class MeasuredPlace(NamedTuple):
+    """Where rows are comparable: GPU generation, medium, and whether it joins nodes."""
+
+    generation: str
+    medium: str
+    across: bool
+
+
+class MeasuredSeries(NamedTuple):
+    """Rows of one source, collective and rank count; ``sizes``: log2 of bytes, ascending."""
+
+    collective: str
+    ranks: int
+    sizes: tuple[float, ...]
+    source: str
+
+
+Index = Mapping[MeasuredPlace, tuple[MeasuredSeries, ...]]
+
+
+class ErrorQuestion(NamedTuple):
+    """What is priced, as far as its error depends on it.
+
+    Args:
+        amd: RCCL runs it.
+        racks: it crosses domains that are racks.
+        one_process: one process drives all GPUs of a node.
+        moved: |ln(price / price without the dials)|.
+        foreign: nobody can have measured it: an announced machine, an algorithm that its library does not run.
+    """
+
+    place: MeasuredPlace
+    collective: str
+    ranks: int
+    size: float
+    amd: bool = False
+    racks: bool = False
+    one_process: bool = False
+    moved: float = 0.0
+    foreign: bool = False
+
+
+class Distance(NamedTuple):
+    """How far the nearest measured row is: the parts of its sigma, and the row."""
+
+    collective: float
+    ranks: float
+    size: float
+    series: MeasuredSeries
+    log_size: float
+
+    @property
+    def squared(self) -> float:
+        return self.collective**2 + self.ranks**2 + self.size**2
+
+
+class PriceSpread(NamedTuple):
+    """The parts of sigma that are not 0, largest first, and the nearest measured row; None without any."""
+
+    parts: tuple[tuple[str, float], ...]
+    nearest: Distance | None
+
+    @property
+    def sigma(self) -> float:
+        return sqrt(sum(value**2 for _, value in self.parts))
+
+
+@cache
+def law() -> Law:
+    """The size of each part, from ``spread.csv``."""
+    with (Path(__file__).parent / "spread.csv").open(encoding="utf-8", newline="") as file:
+        return {row["part"]: float(row["value"]) for row in csv.DictReader(file)}
+
+
+@cache
+def index() -> Index:
+    """What was measured, from ``rows.csv``."""
+    with (Path(__file__).parent / "rows.csv").open(encoding="utf-8", newline="") as file:
+        return indexed(csv.DictReader(file))
+
+
+def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) -> Index:
+    """Series by place; ``without``: sources that are left out."""
+    found: dict[MeasuredPlace, list[MeasuredSeries]] = {}
+    for row in rows:
+        if row["source"] in without:
+            continue
+        place = MeasuredPlace(row["generation"], row["medium"], row["scope"] == "across")
+        sizes = tuple(sorted(log2(int(size)) for size in row["bytes"].split()))
+        found.setdefault(place, []).append(MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"]))
+    return {place: tuple(several) for place, several in found.items()}
+
+
+def spread_of(asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None) -> PriceSpread:
+    """The parts of sigma for a question.
+
+    ``posterior``: sigma of the machine's own smooth correction at this size and rank count; where it is known it stands for the
+    base where it is larger, and for racks and distance.
+    """
+    scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
+    nearest = None if asked.foreign else nearest_row(asked, law, index)
+    found: dict[str, float] = {"base": by_size(law, f"base_{scope}", at)}
+    if posterior is not None and posterior > found["base"]:
+        found = {"machine": posterior}
+    if posterior is None:
+        found |= _far(nearest, unmeasured(law, scope, at))
+        found["racks"] = law["racks"] if asked.racks and asked.place.across else 0.0
+    found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"]) if asked.amd and asked.place.across else 0.0
+    found["launch"] = law["launch"] * _fading(at, _KNOTS["1MB"], _256MB) if asked.one_process else 0.0
+    found["dials"] = law[f"dials_{scope}"] * asked.moved
+    parts = sorted(((name, value) for name, value in found.items() if value > 0), key=lambda part: -part[1])
+    return PriceSpread(tuple(parts), nearest)
+
+
+def nearest_row(asked: ErrorQuestion, law: Law, index: Index) -> Distance | None:
+    """The measured row of the same place at the least distance; None where nothing was measured there."""
+    at, ranks = log2(asked.size), log2(asked.ranks)
+    best: Distance | None = None
+    for series in index.get(asked.place, ()):
+        size, known = _closest(series.sizes, at), series.collective == asked.collective
+        found = Distance(
+            # by the row's size, so that a question that moves away from it comes no nearer
+            collective=0.0 if known else law["collective"] * _fading(size, _KNOTS["1MB"], _16GB),
+            ranks=law["ranks"] * _beyond(abs(log2(series.ranks) - ranks), NEAR_RANKS, MOST_RANKS),
+            size=law["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE),
+            series=series,
+            log_size=size,
+        )
+        if best is None or found.squared < best.squared:
+            best = found
+    return best
+
+
+def comparable(asked: ErrorQuestion, index: Index) -> int:
+    """Measured rows of the same place and collective within :data:`NEAR_RANKS` and :data:`NEAR_SIZE` doublings."""
+    at, ranks = log2(asked.size), log2(asked.ranks)
+    near = [
+        series
+        for series in index.get(asked.place, ())
+        if series.collective == asked.collective and abs(log2(series.ranks) - ranks) <= NEAR_RANKS
+    ]
+    return sum(abs(size - at) <= NEAR_SIZE for series in near for size in series.sizes)
+
+
+def unmeasured(law: Law, scope: str, at: float) -> float:
+    """Sigma of what no row speaks for: another device, another medium."""
+    low, high = law[f"unmeasured_{scope}_1MB"], law[f"unmeasured_{scope}_1GB"]
+    share = min(max((at - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
+    return sqrt(low**2 + (high**2 - low**2) * share)
+
+
+def by_size(law: Law, name: str, at: float, *, signed: bool = False) -> float:
+    """A part at a size: its square (``signed``: itself) straight in the logarithm between its knots, flat outside."""
+    power = 1 if signed else 2
+    knots = [(where, law[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
+    after = bisect_left([where for where, _ in knots], at)
+    if after in (0, len(knots)):
+        found = knots[0 if after == 0 else -1][1]
+    else:
+        (low, first), (high, second) = knots[after - 1], knots[after]
+        found = first + (second - first) * (at - low) / (high - low)
+    return found if signed else sqrt(found)
+
+
+def _far(nearest: Distance | None, most: float) -> dict[str, float]:
+    """The parts of the distance, at most what is taken where nothing was measured."""
+    if nearest is None or nearest.squared >= most**2:
+        return {"unmeasured": most}
+    return {"collective": nearest.collective, "ranks": nearest.ranks, "size": nearest.size}
+
+
+def _closest(sizes: tuple[float, ...], at: float) -> float:
+    after = bisect_left(sizes, at)
+    near = sizes[max(after - 1, 0) : after + 1]
+    return min(near, key=lambda size: abs(size - at))
+
+
+def _beyond(doublings: float, near: float, most: float) -> float:
+    return min(max(doublings - near, 0.0), most)
+
+
+def _fading(at: float, full: float, gone: float) -> float:
+    """1 up to one size, 0 from another on; its square falls straight in between, in the logarithm."""
+    return sqrt(min(max((gone - at) / (gone - full), 0.0), 1.0))

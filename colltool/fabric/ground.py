@@ -1,0 +1,199 @@
+"""Layer 3 on a fabric: what the library in force adds on each tier, by device and medium, or as a file of schema /1 has it.
+
+The numbers are private to the fabric's tiers: a file keeps wires and contention alone, and each of its keys acts on every price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from colltool.algorithms.libraries import LibraryName
+from colltool.base.primitives import Primitive
+from colltool.fabric.library import Efficiency, LibraryFacts
+from colltool.fabric.media import Medium, gpus_of, medium_of
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.tier_parts import Protocol
+from colltool.libraries.numbers import (
+    MeasuredAt,
+    ProtocolNumbers,
+    SwitchNumbers,
+    TierLibrary,
+    reached_rows,
+    tier_library,
+)
+from colltool.machines.factor import INSIDE
+from colltool.machines.shipped import machine_for
+
+_PORTED = frozenset({"star", "clos", "full_mesh", "torus", "mesh"})
+"""Topologies whose α is one number of a pair: a library's time a step adds to it."""
+
+
+def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
+    """The medium of each tier, innermost first; None where nothing tells.
+
+    Between hosts NCCL's and RCCL's usual network is taken, InfiniBand, where a tier's name says nothing and the inside is known.
+    """
+    found: list[Medium | None] = []
+    for number, tier in enumerate(fabric.tiers):
+        inside = number == 0 and (len(fabric.tiers) > 1 or tier.topology != "clos")
+        medium = medium_of(tier.medium, tier.name, tier.bandwidth, fabric.device if inside else None)
+        if medium is None and number and any(found) and fabric.library_name in ("nccl", "rccl"):
+            medium = Medium("ib", "default")
+        found.append(medium)
+    return tuple(found)
+
+
+def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
+    """The fabric with what its library adds on each tier.
+
+    ``as_filed``: the same file without overrides. A file's own protocols, and rates that a host sets, are shares of *its*
+    numbers, so that an override acts by ratio.
+    """
+    filed = fabric if as_filed is None or len(as_filed.tiers) != len(fabric.tiers) else as_filed
+    facts = fabric.library_facts
+    layered = facts is not None and facts.name != "all" and fabric.numbers != "datasheet"
+    media = [medium and medium.name for medium in media_of(fabric)]
+    gpus = gpus_of(fabric.device, facts.gpu if facts else None, media, fabric.library_name)
+    tiers = []
+    for tier, before, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
+        known = tier_library(fabric.library_name, gpus, medium) if layered and tier.topology in _PORTED else None
+        numbers = _joined(_of_file(tier, before), known and _on_line(known, before))
+        tiers.append(tier.with_library(numbers))
+    found = fabric.model_copy(update={"tiers": tuple(tiers)})
+    if not layered or _has_own(fabric):
+        return found.with_reached(()).with_machine(None)
+    machine = machine_for(fabric.device, media[0] or "", media[-1] if len(media) > 1 else None)
+    return found.with_reached(_reached(fabric.library_name, gpus, media[-1])).with_machine(machine)
+
+
+def _has_own(fabric: Fabric) -> bool:
+    """Whether the file itself says what its library reaches, in the form of schema /1."""
+    facts = fabric.library_facts
+    return any(tier.protocols for tier in fabric.tiers) or bool(facts and facts.reached)
+
+
+def _on_line(numbers: TierLibrary, tier: Tier) -> TierLibrary:
+    """Rates that a host sets as shares of the tier's line."""
+    line_Bps = tier.bandwidth * tier.eta.beta
+    protocols = []
+    for row in numbers.protocols:
+        share = row.share if row.host_Bps is None else min(row.host_Bps / line_Bps, 0.5)
+        protocols.append(row._replace(share=share))
+    return numbers._replace(protocols=tuple(protocols))
+
+
+def _joined(own: TierLibrary | None, known: TierLibrary | None) -> TierLibrary | None:
+    """A file's own protocols before those that are known, primitive by primitive."""
+    if own is None or known is None:
+        return own or known
+    mine = {primitive for primitive in Primitive if own.protocols_for(primitive)}
+    rest = []
+    for row in known.protocols:
+        primitives = tuple(primitive for primitive in row.primitives or Primitive if primitive not in mine)
+        if primitives:
+            rest.append(row._replace(primitives=primitives))
+    return TierLibrary((*own.protocols, *rest), own.switch or known.switch, {**known.runs, **own.runs}, own.source)
+
+
+def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
+    """The protocols of a file of schema /1, as shares of and times beside the tier's numbers ``before`` overrides."""
+    if not tier.protocols and not tier.algorithms:
+        return None
+    switch = tier.switches
+    named = switch.protocols if switch is not None else None
+    return TierLibrary(
+        protocols=tuple(_relative(protocol, before) for protocol in tier.protocols or ()),
+        switch=None if named is None else SwitchNumbers(protocols=tuple(named)),
+        runs=dict(tier.algorithms or {}),
+        source="the file's own protocols",
+    )
+
+
+def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
+    """A protocol of schema /1, whose numbers take the place of the tier's, as numbers that stand on them at the same price."""
+    eta = protocol.eta or tier.eta
+    nearest_s = nearest_alpha(tier)
+    alpha_s = nearest_s if protocol.alpha is None else protocol.alpha
+    bandwidth = tier.bandwidth if protocol.bandwidth is None else protocol.bandwidth
+    measured = protocol.measured
+    return ProtocolNumbers(
+        name=protocol.name,
+        primitives=protocol.primitives,
+        launch_s=protocol.launch_overhead,
+        # farther pairs keep their surplus over the nearest, under the protocol's own contention
+        step_s=eta.alpha * (alpha_s - nearest_s),
+        stretch=eta.alpha / tier.eta.alpha,
+        share=bandwidth * eta.beta / (tier.bandwidth * tier.eta.beta),
+        copy_Bps=protocol.local_copy,
+        measured=None if measured is None else MeasuredAt(measured.smallest, measured.largest, measured.ranks),
+    )
+
+
+def nearest_alpha(tier: Tier) -> Any:
+    """α of the nearest pairs of a tier, seconds, without cables and η."""
+    if tier.alpha is not None:
+        return tier.alpha
+    levels = getattr(tier, "levels", None)
+    return levels[0].alpha if levels else 0.0
+
+
+@cache
+def _reached(library: str, gpus: tuple[str, ...], medium: str | None) -> tuple[Efficiency, ...]:
+    return tuple(_efficiency(row) for row in reached_rows(library, gpus, medium))
+
+
+def _efficiency(row: Mapping[str, Any]) -> Efficiency:
+    fields: dict[str, Any] = {key: value for key, value in row.items() if key not in ("media", "gpus")}
+    if "software" in row:
+        fields["software"] = [
+            {"ranks": entry["ranks"], "size": f"{entry['size']}B", "time": f"{entry['time'] * 1e6:.9g}us"}
+            for entry in row["software"]
+        ]
+    return Efficiency.model_validate(fields)
+
+
+def layered_media(fabric: Fabric) -> Sequence[tuple[str, Medium]]:
+    """Tiers whose medium was not stated but found, for what an answer says first."""
+    found = zip(fabric.tiers, media_of(fabric), strict=True)
+    return [(tier.name, medium) for tier, medium in found if medium is not None and tier.library is not None]
+
+
+def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:
+    """The fabric with another library, keeping what its own says of the hardware, not what was measured of that library.
+
+    ``version``: of its cost model; what was measured stays, as versions of one library share their kernels.
+    """
+    facts = fabric.library_facts
+    if library != fabric.library_name:
+        return fabric.view(f"under {library} {version}", lambda: _with_library(fabric, library, version))
+    if facts is None or not version or facts.version == version:
+        return fabric
+    return fabric.model_copy(update={"library": facts.model_copy(update={"version": version})})
+
+
+def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
+    facts = fabric.library_facts
+    other = {"name": library, "version": version or None, "reached": ()}
+    named = facts.model_copy(update=other) if facts else LibraryFacts(name=library, version=version or None)
+    kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
+    return on_ground(kept.model_copy(update={"library": named}))
+
+
+def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
+    """The fabric before some of its overrides, under the same library; None where it was not loaded with any of these."""
+    kept = [f"{key}={value}" for key, value in fabric.overrides if key not in keys]
+    if fabric.again is None or len(kept) == len(fabric.overrides):
+        return None
+    before, facts = fabric.again(kept), fabric.library_facts
+    return before if facts is None else under_library(before, facts.name, facts.version or "")
+
+
+def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
+    """Where a group's rows were measured: inside, or the outermost medium that it crosses; empty where that is not known."""
+    if tiers == [fabric.tiers[0].name]:
+        return INSIDE
+    names = [tier.name for tier in fabric.tiers]
+    medium = media_of(fabric)[names.index(tiers[-1])]
+    return "" if medium is None else medium.name

@@ -1,0 +1,1 @@
+"""Libraries: what NCCL, RCCL or MPI add to the wires, measured; a data file a library and version."""

@@ -1,0 +1,155 @@
+"""What a library adds to the wires (layer 3): launch, time a step, share of the wire, copies, and what it runs.
+
+Numbers are keyed by library, version, GPU and medium, and stand *on* a tier's own: a step takes η_α·α + o, a byte
+1 / (BW·η_β·e), so the tier's α, bandwidth and η act under every protocol. Source: the file's own ``source`` lines.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from colltool.base.primitives import Primitive
+
+FOLDER = Path(__file__).parent
+
+
+class MeasuredAt(NamedTuple):
+    """Bytes and rank counts at which numbers were measured; no ranks: not told."""
+
+    smallest: float
+    largest: float
+    ranks: tuple[int, ...] | None = None
+
+
+class ProtocolNumbers(NamedTuple):
+    """One protocol of a library on a tier.
+
+    Args:
+        primitives: those that it holds for; None for all that no other entry names.
+        launch_s: L, once a call; None where another tier says it.
+        step_s: o, added to η_α·α of every step; a posted send may take less than α, so it may be negative.
+        share: e, of BW·η_β; above 1 where the library was measured to reach more.
+        copy_Bps: rate at which a rank moves the part of M that it keeps; None where that is free.
+        host_Bps: a rate that a CPU or proxy sets, whatever the line; it takes the place of ``share``.
+        stretch: of the tier's η_α, where a file of the old form gave a protocol its own.
+    """
+
+    name: str
+    primitives: tuple[Primitive, ...] | None = None
+    launch_s: float | None = None
+    step_s: float = 0.0
+    share: float = 1.0
+    copy_Bps: float | None = None
+    measured: MeasuredAt | None = None
+    host_Bps: float | None = None
+    stretch: float = 1.0
+
+
+class SwitchNumbers(NamedTuple):
+    """Collectives in a tier's switches: time beside α_switch, shares of the switches' own η_β, and their protocols."""
+
+    step_s: float = 0.0
+    shares: Mapping[Primitive, float] = {}
+    protocols: tuple[str, ...] | None = None
+
+
+class TierLibrary(NamedTuple):
+    """A library on one tier; ``runs``: what it runs there by primitive, empty for anything."""
+
+    protocols: tuple[ProtocolNumbers, ...] = ()
+    switch: SwitchNumbers | None = None
+    runs: Mapping[Primitive, tuple[str, ...]] = {}
+    source: str = ""
+
+    def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
+        """The protocols of a primitive by name: those that name it, else those for all."""
+        own = {row.name: row for row in self.protocols if row.primitives and primitive in row.primitives}
+        return own or {row.name: row for row in self.protocols if row.primitives is None}
+
+
+class LibraryData(NamedTuple):
+    """The data of one version of a library: its entries by GPU and medium, and shares that whole schedules reach."""
+
+    library: str
+    version: str
+    tiers: tuple[Mapping[str, Any], ...]
+    reached: tuple[Mapping[str, Any], ...]
+
+
+@cache
+def library_data(library: str) -> LibraryData | None:
+    """The newest measured version of a library; None for one that nobody measured.
+
+    Versions share their kernels: what a version changes is its cost model (``colltool.nccl``), not these numbers.
+    """
+    files = sorted(FOLDER.glob(f"{library}-*.toml"), key=_version_of)
+    if not files:
+        return None
+    data = tomllib.loads(files[-1].read_text(encoding="utf-8"))
+    return LibraryData(data["library"], data["version"], tuple(data["tier"]), tuple(data.get("reached", ())))
+
+
+def _version_of(path: Path) -> tuple[int, ...]:
+    digits = path.stem.rpartition("-")[2].split(".")
+    return tuple(int(part) for part in digits if part.isdecimal())
+
+
+def tier_library(library: str, gpus: Sequence[str], medium: str | None) -> TierLibrary | None:
+    """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation) that has any."""
+    data = library_data(library)
+    if data is None or medium is None:
+        return None
+    for gpu in gpus:
+        for number, entry in enumerate(data.tiers):
+            if medium in entry["media"] and gpu in entry["gpus"]:
+                return _tier_of(library, number)
+    return None
+
+
+@cache
+def _tier_of(library: str, number: int) -> TierLibrary:
+    data = library_data(library)
+    assert data is not None
+    entry = data.tiers[number]
+    runs = {Primitive(name): tuple(algorithms) for name, algorithms in entry.get("runs", {}).items()}
+    protocols = tuple(_protocol_of(row) for row in entry.get("protocols", ()))
+    return TierLibrary(protocols, _switch_of(entry.get("switch")), runs, entry["source"])
+
+
+def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
+    measured = row.get("measured")
+    primitives = row.get("primitives")
+    return ProtocolNumbers(
+        name=row["name"],
+        primitives=None if primitives is None else tuple(Primitive(name) for name in primitives),
+        launch_s=_scaled(row.get("launch_us"), 1e-6),
+        step_s=row.get("step_us", 0.0) * 1e-6,
+        share=row.get("share", 1.0),
+        copy_Bps=_scaled(row.get("copy_GBps"), 1e9),
+        measured=None if measured is None else MeasuredAt(measured["smallest"], measured["largest"], tuple(measured["ranks"])),
+        host_Bps=_scaled(row.get("host_GBps"), 1e9),
+    )
+
+
+def _switch_of(row: Mapping[str, Any] | None) -> SwitchNumbers | None:
+    if row is None:
+        return None
+    shares = {Primitive(name): share for name, share in row.get("shares", {}).items()}
+    protocols = row.get("protocols")
+    return SwitchNumbers(row.get("step_us", 0.0) * 1e-6, shares, None if protocols is None else tuple(protocols))
+
+
+def _scaled(number: float | None, unit: float) -> float | None:
+    return None if number is None else number * unit
+
+
+def reached_rows(library: str, gpus: Sequence[str], medium: str | None) -> tuple[Mapping[str, Any], ...]:
+    """Shares that whole schedules of a library were measured to reach over a medium, as ``library.reached`` has them."""
+    data = library_data(library)
+    if data is None or medium is None:
+        return ()
+    return tuple(row for row in data.reached if medium in row["media"] and set(gpus) & set(row["gpus"]))

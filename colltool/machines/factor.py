@@ -1,0 +1,159 @@
+"""A machine's factor on a grid of sizes and rank counts, and how a question between them reads it.
+
+The answer of wires, contention and library times exp(d). d is linear in (log2 M, log2 N) between the grid's points and held at
+its edges, where it has come down to nearly 0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import log2, sqrt
+from typing import Any, NamedTuple
+
+from colltool.base.arrays import is_array
+from colltool.base.primitives import Number
+
+INSIDE = "inside"
+"""The scope of a group that stays in one innermost domain; other scopes are named by the outermost medium crossed."""
+FIRST_BYTES = 8
+SIZES = tuple(FIRST_BYTES * 2**doubling for doubling in range(33))
+"""The grid's sizes: 8 B to 32 GiB."""
+_FIRST = log2(FIRST_BYTES)
+
+
+class RankLine(NamedTuple):
+    """The factor of one rank count at each of :data:`SIZES`; ``sigma``: the posterior standard deviation of d."""
+
+    ranks: int
+    d: tuple[float, ...]
+    sigma: tuple[float, ...]
+
+
+class Place(NamedTuple):
+    """A grid cell by its lower corner, and how far into it a value lies (0 to 1; arrays where the sizes are)."""
+
+    index: Any
+    share: Any
+
+
+@dataclass(frozen=True)
+class MachineFactor:
+    """d and sigma of one primitive in one scope; ``lines`` ascend in ranks."""
+
+    primitive: str
+    scope: str
+    lines: tuple[RankLine, ...]
+
+    @cached_property
+    def doublings(self) -> tuple[float, ...]:
+        return tuple(log2(line.ranks) for line in self.lines)
+
+    def d(self, ranks: int, size: Any) -> Any:
+        return self._read(ranks, size, "d")
+
+    def sigma(self, ranks: int, size: Any) -> Any:
+        return self._read(ranks, size, "sigma")
+
+    def _read(self, ranks: int, size: Any, what: str) -> Any:
+        row = _place(self.doublings, log2(ranks))
+        lower = getattr(self.lines[row.index], what)
+        upper = getattr(self.lines[min(row.index + 1, len(self.lines) - 1)], what)
+        if is_array(size):
+            return _between_arrays(lower, upper, row.share, size)
+        column = _size_place(size)
+        low = lower[column.index] + (upper[column.index] - lower[column.index]) * row.share
+        after = column.index + 1
+        high = lower[after] + (upper[after] - lower[after]) * row.share
+        return low + (high - low) * column.share
+
+
+def _place(points: Sequence[float], at: float) -> Place:
+    index = bisect_right(points, at) - 1
+    if index < 0:
+        return Place(0, 0.0)
+    if index >= len(points) - 1:
+        return Place(len(points) - 1, 0.0)
+    return Place(index, (at - points[index]) / (points[index + 1] - points[index]))
+
+
+def _size_place(size: float) -> Place:
+    at = min(max(log2(size) - _FIRST, 0.0), len(SIZES) - 1.0)
+    index = min(int(at), len(SIZES) - 2)
+    return Place(index, at - index)
+
+
+def _between_arrays(lower: Sequence[float], upper: Sequence[float], share: float, sizes: Any) -> Any:
+    import numpy as np
+
+    line = np.asarray(lower) + (np.asarray(upper) - np.asarray(lower)) * share
+    at = np.log2(np.asarray(sizes, dtype=float)) - _FIRST
+    return np.interp(at, np.arange(len(SIZES)), line)
+
+
+class Borrowed(NamedTuple):
+    """A primitive that was not measured takes a share of another one's d."""
+
+    primitive: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is known of one kind of machine beyond wires, contention and library.
+
+    Args:
+        devices: names of its accelerator as fabrics have them.
+        inside: the medium of its innermost tier.
+        outside: the media between its domains that were measured; each is a scope.
+        factors: by (primitive, scope).
+        borrowed: what stands in for a primitive that was not measured.
+        prior: the standard deviation of d where no row is near, by scope.
+        sources: number of rows by the id of their source.
+        exceptions: falls of the bus bandwidth by more than a tenth that rows show.
+    """
+
+    name: str
+    devices: tuple[str, ...]
+    generation: str
+    inside: str
+    outside: tuple[str, ...]
+    factors: dict[tuple[str, str], MachineFactor]
+    borrowed: dict[str, Borrowed] = field(default_factory=dict)
+    prior: dict[str, float] = field(default_factory=dict)
+    sources: dict[str, int] = field(default_factory=dict)
+    exceptions: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(self.sources.values())
+
+    def d(self, primitive: str, scope: str, ranks: int, size: Number) -> Number:
+        """ln of what the machine takes over what layers 1 to 3 say; 0 where nothing is known. ``size``: bytes, or an array."""
+        factor, share = self._factor(primitive, scope)
+        if factor is None:
+            return 0.0 * size if is_array(size) else 0.0
+        found: Number = share * factor.d(ranks, size)
+        return found
+
+    def sigma(self, primitive: str, scope: str, ranks: int, size: Number) -> Number | None:
+        """Standard deviation of d, the scatter between owners of such a machine included; None where nothing is known."""
+        factor, share = self._factor(primitive, scope)
+        if factor is None:
+            return None
+        found: Number = factor.sigma(ranks, size)
+        if share == 1.0:
+            return found
+        alone = (1 - share**2) * self.prior[scope] ** 2  # what the measured primitive leaves open
+        variance = alone + (share * found) ** 2
+        root: Number = variance**0.5 if is_array(variance) else sqrt(variance)
+        return root
+
+    def _factor(self, primitive: str, scope: str) -> tuple[MachineFactor | None, float]:
+        if own := self.factors.get((primitive, scope)):
+            return own, 1.0
+        if other := self.borrowed.get(primitive):
+            return self.factors.get((other.primitive, scope)), other.share
+        return None, 0.0

@@ -1,0 +1,241 @@
+"""A machine of one's own: measured rows in ``NAME.machine.yaml``, and the factor that a Gaussian process makes of them.
+
+Three rows of a primitive, at about 4 KB, 8 MB and 1 GB, halve the error of its other sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil, log2, sqrt
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from colltool.base import formatting as fmt
+from colltool.base.files import AnyPath, read_text
+from colltool.base.primitives import Primitive
+from colltool.definitions.field_types import Accepted, Count, Label, Name, Part, PrimitiveName, Size, units_own
+from colltool.definitions.reader import Reading, read
+from colltool.machines.factor import INSIDE, SIZES, Borrowed, Machine, MachineFactor, RankLine
+from colltool.machines.smoother import Observation, Posterior, Smooth, Smoother, posterior, rank_lines
+
+if TYPE_CHECKING:
+    from colltool.machines.shape import Floats
+
+SUFFIX = ".machine.yaml"
+SCHEMA = "colltool.machine/1"
+BEYOND = 8
+"""Doublings of the largest measured rank count that a grid reaches."""
+_MOST_ROWS = 5_000
+_MOST_SECONDS = 1e5
+
+LogPrice = Callable[[str, str, int, float], float | None]
+"""ln of the seconds that layers 1 to 3 say of (primitive, scope, ranks, bytes); None where they say nothing."""
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError("expected text with a unit")
+    return float(units_own(fmt.parse_time, value))
+
+
+Seconds = Annotated[
+    float, BeforeValidator(_seconds), Field(gt=0, le=_MOST_SECONDS), Accepted("a time with its unit, such as 412us", "time")
+]
+LogRatio = Annotated[float, Field(ge=-20, le=20), Accepted("ln of measured over priced time, such as 0.13")]
+Deviation = Annotated[float, Field(gt=0, le=5), Accepted("a standard deviation of ln time, such as 0.25")]
+Doublings = Annotated[float, Field(gt=0, le=100), Accepted("a number of doublings, such as 8")]
+Share = Annotated[float, Field(ge=0, le=1), Accepted("a number from 0 to 1, such as 0.5")]
+
+
+class MachineRow(Part):
+    """One measurement.
+
+    ``scope``: inside, or the outermost medium crossed. ``time``: as measured; ``r``: ln of it over the price of wires,
+    contention and library, without any machine's factor.
+    """
+
+    primitive: PrimitiveName
+    scope: Name
+    ranks: Count
+    bytes: Size
+    time: Seconds
+    r: LogRatio
+
+
+class SmootherSettings(Part):
+    """How far a row speaks: of the variance of ``sigma`` 85% is one curve over sizes, 15% the scatter of rows around it.
+
+    ``size_doublings``, ``rank_doublings``: over how many doublings the curve keeps its value. ``other_primitive``: the
+    correlation with a primitive that was not measured.
+    """
+
+    sigma: Deviation | None = None
+    size_doublings: Doublings = 8.0
+    rank_doublings: Doublings = 3.0
+    other_primitive: Share = 0.5
+
+
+class Media(Part):
+    """The medium inside a domain, and the one between domains if there is one."""
+
+    inside: Name
+    outside: Name | None = None
+
+
+class MachineFile(Part):
+    """A machine's measured rows: what a calibration writes and ``--machine`` reads."""
+
+    format: Annotated[Literal["colltool.machine/1"], Field(alias="schema")]
+    name: Name
+    device: Label | None = None
+    media: Media
+    smoother: SmootherSettings = SmootherSettings()
+    rows: Annotated[
+        tuple[MachineRow, ...],
+        Field(min_length=1, max_length=_MOST_ROWS),
+        Accepted("a list such as [{primitive: all_reduce, scope: roce, ranks: 64, bytes: 8MiB, time: 412us, r: 0.13}]"),
+    ]
+
+
+SIGMA = {INSIDE: 0.1}
+"""Standard deviation of ln(measured / price) of a machine that nobody measured, by scope."""
+SIGMA_ACROSS = 0.25
+_CURVE = 0.85  # of that variance is one curve of the machine, the rest scatter of its rows
+
+
+def read_machine_file(content: str | Mapping[str, Any], name: str = "") -> MachineFile:
+    """A machine file's text or mapping; raises every error with its place."""
+    reading: Reading[MachineFile] = read(MachineFile, content, name)
+    return reading.result()
+
+
+def load_machine(path: AnyPath, price: LogPrice | None = None) -> Machine:
+    """The machine of a ``NAME.machine.yaml``."""
+    text, name = read_text(path, "definition"), str(path)
+    return machine_of(read_machine_file(text, name), price=price)
+
+
+def machine_text(file: MachineFile) -> str:
+    """A machine file as YAML, a line a row."""
+    settings = {key: value for key, value in file.smoother.model_dump(exclude_defaults=True).items() if value is not None}
+    outside = f", outside: {file.media.outside}" if file.media.outside else ""
+    lines = [f"schema: {SCHEMA}", f"name: {file.name}"]
+    lines += [f"device: {file.device}"] if file.device else []
+    lines += [f"media: {{inside: {file.media.inside}{outside}}}"]
+    if settings:
+        lines.append(f"smoother: {{{', '.join(f'{key}: {value:g}' for key, value in settings.items())}}}")
+    return "\n".join([*lines, "rows:", *map(_row_text, file.rows), ""])
+
+
+def _row_text(row: MachineRow) -> str:
+    time = f"{row.time * 1e6:.6g}us"
+    return (
+        f"  - {{primitive: {row.primitive}, scope: {row.scope}, ranks: {row.ranks}, bytes: {row.bytes:.0f}, "
+        f"time: {time}, r: {row.r:.6g}}}"
+    )
+
+
+def machine_of(file: MachineFile, base: Machine | None = None, price: LogPrice | None = None) -> Machine:
+    """The machine that a file's rows make; the arguments are those of :func:`machine_from_rows`."""
+    return machine_from_rows(file.name, file.rows, file.media, device=file.device, settings=file.smoother, base=base, price=price)
+
+
+def machine_from_rows(
+    name: str,
+    rows: Sequence[MachineRow],
+    media: Media,
+    *,
+    device: str | None = None,
+    settings: SmootherSettings | None = None,
+    base: Machine | None = None,
+    price: LogPrice | None = None,
+) -> Machine:
+    """A machine whose d follows its owner's rows and goes to 0, or to ``base``'s d, away from them.
+
+    Args:
+        base: a shipped machine of the same device and media; the rows then say how this one differs from it.
+        price: keeps prices in order (see :mod:`colltool.machines.shape`); without it d is what the process says.
+    """
+    settings = settings or SmootherSettings()
+    factors, prior = {}, {}
+    for scope in dict.fromkeys(row.scope for row in rows):
+        several = [row for row in rows if row.scope == scope]
+        smoother = own_smoother(scope, settings)
+        prior[scope] = smoother.prior
+        observed = [_observed(row, base) for row in several]
+        ranks = grid_ranks([row.ranks for row in several])
+        for primitive in dict.fromkeys(str(row.primitive) for row in several):
+            found = posterior(smoother, observed, Observation(primitive, scope, 1, 1.0, 0.0, ""), ranks)
+            lines = _in_order(_on_base(found, base, primitive, scope, ranks), primitive, scope, ranks, price)
+            factors[primitive, scope] = MachineFactor(primitive, scope, lines)
+    return Machine(
+        name=name,
+        devices=(device,) if device else (),
+        generation="",
+        inside=media.inside,
+        outside=(media.outside,) if media.outside else (),
+        factors=factors,
+        borrowed=dict(_borrowed(rows, settings.other_primitive)),
+        prior=prior,
+        sources={name: len(rows)},
+    )
+
+
+def own_smoother(scope: str, settings: SmootherSettings) -> Smoother:
+    """The process for one owner's rows: all of one source, so that what the source has of its own is d."""
+    sigma = settings.sigma or SIGMA.get(scope, SIGMA_ACROSS)
+    curve = Smooth(sqrt(_CURVE) * sigma, settings.size_doublings, settings.rank_doublings)
+    return Smoother(
+        parts=(curve,),
+        source=Smooth(0.0, 1.0, 1.0),
+        noise=sqrt(1 - _CURVE) * sigma,
+        other_primitive=settings.other_primitive,
+    )
+
+
+def grid_ranks(measured: Sequence[int]) -> list[int]:
+    """The rank counts of a grid: doublings from 2 on to :data:`BEYOND` past the largest measured, and the measured ones."""
+    doublings = ceil(log2(max(measured))) + BEYOND
+    return sorted({*measured, *(2**doubling for doubling in range(1, doublings + 1))})
+
+
+def _observed(row: MachineRow, base: Machine | None) -> Observation:
+    known = base.d(row.primitive, row.scope, row.ranks, row.bytes) if base else 0.0
+    return Observation(str(row.primitive), row.scope, row.ranks, row.bytes, row.r - float(known), "own")
+
+
+def _on_base(found: Posterior, base: Machine | None, primitive: str, scope: str, ranks: Sequence[int]) -> Posterior:
+    if base is None:
+        return found
+    import numpy as np
+
+    sizes = np.array(SIZES, dtype=float)
+    known = np.stack([np.broadcast_to(base.d(primitive, scope, count, sizes), sizes.shape) for count in ranks])
+    return Posterior(found.d + known, found.sigma)
+
+
+def _in_order(found: Posterior, primitive: str, scope: str, ranks: Sequence[int], price: LogPrice | None) -> tuple[RankLine, ...]:
+    if price is None:
+        return rank_lines(found, ranks)
+    from colltool.machines.shape import room_of, shaped
+
+    best = _grid_of(price, primitive, scope, ranks)
+    return rank_lines(Posterior(shaped(found.d, found.sigma, room_of(best, [])), found.sigma), ranks)
+
+
+def _grid_of(price: LogPrice, primitive: str, scope: str, ranks: Sequence[int]) -> Floats:
+    import numpy as np
+
+    priced = [[price(primitive, scope, count, float(size)) for size in SIZES] for count in ranks]
+    return np.array([[np.nan if value is None else value for value in line] for line in priced])
+
+
+def _borrowed(rows: Sequence[MachineRow], share: float) -> Iterator[tuple[str, Borrowed]]:
+    """What was not measured takes a share of what was measured most."""
+
+    measured = [str(row.primitive) for row in rows]
+    most = max(dict.fromkeys(measured), key=measured.count)
+    for primitive in Primitive:
+        if primitive not in measured and share > 0:
+            yield str(primitive), Borrowed(most, share)

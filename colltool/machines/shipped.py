@@ -1,0 +1,130 @@
+"""The machines that ship: ``data/NAME.json``, made by ``tests/benchmarks/fit_machines.py`` from published rows.
+
+``data/index.json`` says which file holds which device and media, so that a price reads one file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from colltool.base.errors import ColltoolError, nearest
+from colltool.machines.factor import INSIDE, Borrowed, Machine, MachineFactor, RankLine
+
+SCHEMA = "colltool.machine-data/1"
+FOLDER = Path(__file__).parent / "data"
+
+
+class Entry(NamedTuple):
+    """Where a machine's numbers lie: for which devices, its inner medium, and its outer ones."""
+
+    name: str
+    devices: tuple[str, ...]
+    inside: str
+    outside: tuple[str, ...]
+
+
+@cache
+def index() -> tuple[Entry, ...]:
+    """The shipped machines; of two with the same device the first one's numbers hold inside a domain."""
+    listed = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
+    return tuple(Entry(one["name"], tuple(one["devices"]), one["inside"], tuple(one["outside"])) for one in listed)
+
+
+def machine_for(device: str | None, inside_medium: str, outside_medium: str | None) -> Machine | None:
+    """The measured machine with this device and these media, None where there is none.
+
+    Without rows on the outer medium what is known inside a domain still holds: its other scopes are 0.
+
+    >>> machine_for("h100", "nvlink4", "ib").name
+    'dgx-h100'
+    """
+    known = [entry for entry in index() if device in entry.devices and entry.inside == inside_medium]
+    if not known:
+        return None
+    across = next((entry for entry in known if outside_medium in entry.outside), known[0])
+    return _joined(across.name, known[0].name)
+
+
+@cache
+def _joined(across: str, inside: str) -> Machine:
+    """A machine whose inner domain is another one's: an instance of a cloud has the vendor's board."""
+    found = machine(across)
+    if across == inside:
+        return found
+    own = {key: factor for key, factor in found.factors.items() if key[1] != INSIDE}
+    board = machine(inside)
+    lent = {key: factor for key, factor in board.factors.items() if key[1] == INSIDE}
+    prior = {INSIDE: board.prior[INSIDE]} if INSIDE in board.prior else {}
+    return replace(found, factors=own | lent, prior=found.prior | prior)
+
+
+@cache
+def machine(name: str) -> Machine:
+    """A shipped machine by name.
+
+    Raises:
+        ColltoolError: no such machine; names the nearest.
+    """
+    names = [entry.name for entry in index()]
+    if name not in names:
+        raise ColltoolError(f"no measured machine '{name}'", fix=f"{nearest(name, names)} machines: {', '.join(names)}".strip())
+    return from_data(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def from_data(data: dict[str, Any]) -> Machine:
+    """A machine of the data that :func:`text_of` writes."""
+    lines: dict[tuple[str, str], list[RankLine]] = {}
+    for one in data["factors"]:
+        line = RankLine(one["ranks"], tuple(one["d"]), tuple(one["sigma"]))
+        lines.setdefault((one["primitive"], one["scope"]), []).append(line)
+    return Machine(
+        name=data["name"],
+        devices=tuple(data["devices"]),
+        generation=data["generation"],
+        inside=data["inside"],
+        outside=tuple(data["outside"]),
+        factors={key: MachineFactor(*key, tuple(several)) for key, several in lines.items()},
+        borrowed={primitive: Borrowed(*other) for primitive, other in data["borrowed"].items()},
+        prior=data["prior"],
+        sources=data["sources"],
+        exceptions=tuple(data["exceptions"]),
+    )
+
+
+def text_of(machine: Machine) -> str:
+    """A machine as JSON: a line a primitive, scope and rank count."""
+    head = {
+        "schema": SCHEMA,
+        "name": machine.name,
+        "devices": machine.devices,
+        "generation": machine.generation,
+        "inside": machine.inside,
+        "outside": machine.outside,
+        "prior": machine.prior,
+        "borrowed": machine.borrowed,
+        "sources": machine.sources,
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    lines.append(_listed("exceptions", [json.dumps(one) for one in machine.exceptions]))
+    lines.append(_listed("factors", [_line(*key, line) for key, factor in machine.factors.items() for line in factor.lines]))
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _listed(key: str, items: list[str]) -> str:
+    return f'"{key}": [\n' + ",\n".join(items) + "\n]" if items else f'"{key}": []'
+
+
+def _line(primitive: str, scope: str, line: RankLine) -> str:
+    d = ",".join(rounded(value, 4) for value in line.d)
+    sigma = ",".join(rounded(value, 3) for value in line.sigma)
+    return f'{{"primitive":"{primitive}","scope":"{scope}","ranks":{line.ranks},"d":[{d}],"sigma":[{sigma}]}}'
+
+
+def rounded(value: float, decimals: int) -> str:
+    """At most four significant digits and so many decimals."""
+    text = f"{round(value, decimals):.4g}"
+    return "0" if text == "-0" else text

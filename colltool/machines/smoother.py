@@ -1,0 +1,162 @@
+"""A Gaussian process over (log2 M, log2 N): from the logarithms of measured over priced times to d and its uncertainty.
+
+r = d(question) + what the row's source has of its own + noise. Each part of d is smooth over so many doublings of size and of
+ranks; primitives, media and machines share a part of it. Far from rows d is 0 and its standard deviation the prior's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log2, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+from colltool.machines.factor import SIZES, RankLine
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+class Observation(NamedTuple):
+    """One measured row: ``r`` = ln(measured / price of layers 1 to 3); ``size`` in bytes."""
+
+    primitive: str
+    scope: str
+    ranks: int
+    size: float
+    r: float
+    source: str
+    machine: str = ""
+
+
+class Smooth(NamedTuple):
+    """A smooth part of d: its standard deviation, and the doublings of size and of ranks over which it keeps its value."""
+
+    sd: float
+    size_doublings: float
+    rank_doublings: float
+
+
+@dataclass(frozen=True)
+class Smoother:
+    """The process's settings.
+
+    Args:
+        parts: what d is a sum of.
+        source: what a source has of its own, on all its rank counts.
+        noise: standard deviation of a row around its source's curve.
+        primitives, scopes, machines: correlation of d between two that differ, by their names in order of the alphabet.
+        other_primitive, other_scope, other_machine: correlation of pairs that are not listed.
+    """
+
+    parts: tuple[Smooth, ...]
+    source: Smooth
+    noise: float
+    primitives: tuple[tuple[str, str, float], ...] = ()
+    other_primitive: float = 0.5
+    other_scope: float = 0.9
+    other_machine: float = 0.7
+
+    @property
+    def prior(self) -> float:
+        """Standard deviation of d at a question without rows near, a new source's own part included."""
+        return sqrt(sum(part.sd**2 for part in (*self.parts, self.source)))
+
+    def between_primitives(self, first: str, second: str) -> float:
+        if first == second:
+            return 1.0
+        names = sorted((first, second))
+        return next((share for *pair, share in self.primitives if sorted(pair) == names), self.other_primitive)
+
+
+class Posterior(NamedTuple):
+    """d and its standard deviation for a new owner of the machine, by rank count and size."""
+
+    d: Floats
+    sigma: Floats
+
+
+def rising_times(times: Sequence[float]) -> list[float]:
+    """Times of ascending sizes without their falls: neighbours that fall take one time (pool adjacent violators, by 1/t^2).
+
+    A hump that a larger message does not show is a setting of one owner, not what the next message should be priced by.
+    """
+    levels: list[tuple[float, float, int]] = []  # sum of weighted times, of weights, and how many times
+    for time in times:
+        levels.append((1 / time, 1 / time**2, 1))
+        while len(levels) > 1 and levels[-2][0] / levels[-2][1] > levels[-1][0] / levels[-1][1]:
+            last, before = levels.pop(), levels.pop()
+            levels.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
+    return [total / weight for total, weight, count in levels for _ in range(count)]
+
+
+def posterior(
+    smoother: Smoother, rows: Sequence[Observation], target: Observation, ranks: Sequence[int], sizes: Sequence[float] = SIZES
+) -> Posterior:
+    """d of the ``target``'s primitive, scope and machine on a grid; its own ranks, size, r and source are not read."""
+    import numpy as np
+
+    asked = [target._replace(ranks=count, size=size, source="") for count in ranks for size in sizes]
+    shape = len(ranks), len(sizes)
+    if not rows:
+        return Posterior(np.zeros(shape), np.full(shape, smoother.prior))
+    own = _covariance(smoother, rows, rows) + smoother.noise**2 * np.eye(len(rows))
+    cross = _covariance(smoother, asked, rows)
+    weights = np.linalg.solve(own, cross.T).T
+    d = weights @ np.array([row.r for row in rows])
+    variance = smoother.prior**2 - (weights * cross).sum(axis=1)
+    return Posterior(d.reshape(shape), np.sqrt(np.maximum(variance, 0.0)).reshape(shape))
+
+
+def _covariance(smoother: Smoother, first: Sequence[Observation], second: Sequence[Observation]) -> Floats:
+    import numpy as np
+
+    def apart(value: Callable[[Observation], float]) -> Floats:
+        columns = np.array([value(row) for row in second])
+        rows = np.array([value(row) for row in first])
+        distance: Floats = rows[:, None] - columns[None, :]
+        return distance
+
+    sizes, ranks = apart(lambda row: log2(row.size)), apart(lambda row: log2(row.ranks))
+
+    def smooth(part: Smooth) -> Floats:
+        exponent = (sizes / part.size_doublings) ** 2 + (ranks / part.rank_doublings) ** 2
+        found: Floats = part.sd**2 * np.exp(-exponent / 2)
+        return found
+
+    primitives = _shared([row.primitive for row in first], [row.primitive for row in second], smoother.between_primitives)
+    scopes = _shared([row.scope for row in first], [row.scope for row in second], _unless(smoother.other_scope))
+    machines = _shared([row.machine for row in first], [row.machine for row in second], _unless(smoother.other_machine))
+    of_source = _shared([row.source for row in first], [row.source for row in second], _same_source)
+    common: Floats = sum(map(smooth, smoother.parts)) * scopes * machines
+    return primitives * (common + smooth(smoother.source) * of_source)
+
+
+def _unless(other: float) -> Callable[[str, str], float]:
+    return lambda first, second: 1.0 if first == second else other
+
+
+def _same_source(first: str, second: str) -> float:
+    return float(first == second != "")
+
+
+def _shared(first: Sequence[str], second: Sequence[str], correlation: Callable[[str, str], float]) -> Floats:
+    """The correlation of each pair of names, asked once a pair of different names."""
+    import numpy as np
+
+    rows, row_at = np.unique(np.array(first), return_inverse=True)
+    columns, column_at = np.unique(np.array(second), return_inverse=True)
+    table = np.array([[correlation(str(row), str(column)) for column in columns] for row in rows])
+    found: Floats = table[row_at][:, column_at]
+    return found
+
+
+def rank_lines(found: Posterior, ranks: Sequence[int]) -> tuple[RankLine, ...]:
+    """A posterior as the lines of a :class:`MachineFactor`."""
+    return tuple(
+        RankLine(count, tuple(map(float, d)), tuple(map(float, sigma)))
+        for count, d, sigma in zip(ranks, found.d, found.sigma, strict=True)
+    )
