@@ -24,6 +24,7 @@ from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, Graph
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 from colltool.fabric.uneven import domain_slips
+from colltool.fabric.uplinks import open_uplinks
 from colltool.machines.factor import Machine
 
 # What errors say is due in the place of each.
@@ -32,6 +33,7 @@ _LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}
 _WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
 _SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
 _CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
+_UPLINKS = Accepted("a number from 1 to 1000, such as 3")
 _LEVELS = Accepted(f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
 _TRUNK = Accepted("the rate of an endpoint's whole trunk, such as 1.6Tbps", "rate")
@@ -112,10 +114,12 @@ class ClosTier(SizedTier):
 
     ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however many ports they have. ``rails``:
     ``only`` where rails never meet: ranks at different places of their domains reach each other by way of a neighbour inside one.
+    ``oversubscription``: of the uplinks of each endpoint, where there is one level (:mod:`colltool.fabric.uplinks`).
     """
 
     topology: Literal["clos"]
     alpha: ft.Alpha | None = None
+    oversubscription: Annotated[ft.Ratio | None, _UPLINKS] = None
     trunk: Annotated[ft.Bandwidth | None, _TRUNK] = None
     levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
     planes: Annotated[Planes | None, PLANES] = None
@@ -139,6 +143,7 @@ class ClosTier(SizedTier):
     def _levels_agree(self) -> ClosTier:
         """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at most ``MAX_RATIO``."""
         parts.check_switch(self.in_network, self.protocols or ())
+        self.__dict__.update(open_uplinks(self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk))
         levels, size, slips, names = self.levels, self.size, [], self.level_names
         if self.trunk is not None and (other := next((key for key in ("levels", "sizing") if getattr(self, key)), None)):
             fix = "remove it, and describe the switches inside an endpoint as a tier of their own"

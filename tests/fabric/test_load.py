@@ -167,8 +167,8 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "alpha=1us",
             "--set alpha=1us: unknown key 'alpha'\n  name the tier: nvlink.alpha; known: "
-            "schema, name, description, launch_overhead, library, hypothetical, announced, measured_on, device, uncertainty, "
-            "prices, notes, source, nvlink.KEY, ib.KEY",
+            "schema, name, description, launch_overhead, library, numbers, hypothetical, announced, measured_on, device, "
+            "uncertainty, prices, notes, source, nvlink.KEY, ib.KEY",
         ),
         (
             "nvlink.alhpa=1us",
