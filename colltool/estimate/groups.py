@@ -21,7 +21,7 @@ from colltool.estimate.wired import TierSeat, pairs_at_once
 from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
-from colltool.machines.factor import Machine
+from colltool.machines.factor import MeasuredMachine
 
 Kept = TypeVar("Kept")
 Seen = tuple[Group, PathClasses]
@@ -290,7 +290,7 @@ def machine_factor(placed: PlacedGroup, primitive: Primitive, readings: Readings
     return placed.once(("machine", primitive), lambda: _factor(machine, placed, primitive))
 
 
-def _factor(machine: Machine, placed: PlacedGroup, primitive: Primitive) -> Callable[[Number], Number] | None:
+def _factor(machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive) -> Callable[[Number], Number] | None:
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None

@@ -82,7 +82,7 @@ class Interval(NamedTuple):
 
     @property
     def sigma(self) -> float:
-        """Without the shift of datasheets, which moves both ends."""
+        """Standard deviation without the shift of datasheets, which moves both ends."""
         return sqrt(sum(value**2 for name, value in self.parts if name != "shift"))
 
 
@@ -112,7 +112,7 @@ class ErrorGround(NamedTuple):
         runs: bool = True,
         one_process: bool = False,
     ) -> Interval:
-        """As :func:`interval_of`."""
+        """Interval of a price at a size; arguments as of :func:`interval_of`."""
         sized = self._replace(asked=self.asked._replace(size=size))
         if self.basis == "datasheet":
             return _by_datasheet(sized, total_s)

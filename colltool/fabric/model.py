@@ -25,7 +25,7 @@ from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 from colltool.fabric.uneven import domain_slips
 from colltool.fabric.uplinks import open_uplinks
-from colltool.machines.factor import Machine
+from colltool.machines.factor import MeasuredMachine
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -186,6 +186,8 @@ Tier = Annotated[
 ]
 
 
+_NOT_IN_2 = "colltool.fabric/2 has no {key}: what a library takes on a tier is found by its device and medium"
+_IN_2 = "set the tier's own alpha, bandwidth or eta, which act under every protocol; numbers of your own: colltool calibrate"
 MPI_POST_S = 0.43e-6
 """LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov), tests/benchmarks/fit_mpi.py."""
 
@@ -231,7 +233,7 @@ class Fabric(Part):
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
-    _machine: Machine | None = PrivateAttr(default=None)
+    _machine: MeasuredMachine | None = PrivateAttr(default=None)
     _filed: Fabric | None = PrivateAttr(default=None)
     _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
@@ -252,7 +254,7 @@ class Fabric(Part):
 
     @property
     def library_name(self) -> LibraryName:
-        """Whose schedules run on it; ``all`` where any may."""
+        """Library whose schedules run on it; ``all`` where any may."""
         facts = self.library_facts
         return facts.name if facts else "all"
 
@@ -279,11 +281,11 @@ class Fabric(Part):
         )
 
     def on_datasheet(self) -> Fabric:
-        """By its tiers' own numbers (layers 1 and 2), with a launch that the file states, and without what a library adds."""
+        """Wires and contention (layers 1 and 2), with a launch that the file states, without what a library adds."""
         return self.view("datasheet", self._without_library)
 
     def on_wires(self) -> Fabric:
-        """As :meth:`on_datasheet`, without a launch: what ``--ideal`` prices."""
+        """Wires alone, without a launch: what ``--ideal`` prices."""
         return self.view("wires", lambda: self._without_library().model_copy(update={"launch_overhead": 0.0}))
 
     def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
@@ -299,11 +301,11 @@ class Fabric(Part):
         return self.model_copy(update={"tiers": tiers, **library}).with_reached(()).with_machine(None)
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> MeasuredMachine | None:
         """What was measured of this machine beyond its library (layer 4); None where nothing was."""
         return self._machine
 
-    def with_machine(self, machine: Machine | None) -> Fabric:
+    def with_machine(self, machine: MeasuredMachine | None) -> Fabric:
         """The fabric as a machine that was measured."""
         fabric = self.model_copy()
         fabric._machine = machine
@@ -326,7 +328,7 @@ class Fabric(Part):
         return self._overrides
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's; tiers learn how many ranks they now have inside."""
+        """Copy as pydantic does; tiers learn how many ranks they now have inside."""
         copy = super().model_copy(update=update, deep=deep)._nested()
         copy._views = {}
         return copy
@@ -372,6 +374,21 @@ class Fabric(Part):
 
     def __hash__(self) -> int:
         return hash((self.name, self.launch_overhead, len(self.tiers)))
+
+    @model_validator(mode="after")
+    def _form_agrees(self) -> Fabric:
+        """A file of schema /2 keeps what a library takes out: it is data of the library's, or a machine file of one's own."""
+        if self.schema_ == "colltool.fabric/1":
+            return self
+        slips = []
+        for number, tier in enumerate(self.tiers):
+            for key in ("protocols", "algorithms"):
+                if getattr(tier, key) is not None:
+                    slips.append(Slip(_NOT_IN_2.format(key=key), _IN_2, ("tiers", number, key)))
+            if tier.switches is not None and tier.switches.protocols is not None:
+                slips.append(Slip(_NOT_IN_2.format(key="protocols"), _IN_2, ("tiers", number, "in_network", "protocols")))
+        parts.refuse(slips)
+        return self
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:

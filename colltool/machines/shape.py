@@ -101,7 +101,7 @@ def _clipped(step: Floats, bounds: Bounds) -> Floats:
 
 
 def _steps(d: Floats) -> tuple[Floats, Floats]:
-    """From each point to the next, along sizes and along ranks."""
+    """Steps from each point to the next, along sizes and along ranks."""
     import numpy as np
 
     return np.diff(d, axis=1), np.diff(d, axis=0)

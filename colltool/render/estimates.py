@@ -302,7 +302,7 @@ def _signed(share: float) -> str:
 
 
 def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
-    """Of several prices, each with its seconds: the narrowest and the widest; empty without any."""
+    """Narrowest and widest of several prices, each with its seconds; empty without any."""
     found = sorted(
         {_told(one, seconds): one.larger_side(seconds) for one, seconds in intervals}.items(), key=lambda pair: pair[1]
     )

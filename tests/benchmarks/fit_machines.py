@@ -127,20 +127,9 @@ OF_FABRIC = {fabric: machine for machine in MACHINES for fabric in machine.fabri
 
 
 @cache
-def library_data(name: str, without: frozenset[str]) -> Data:
-    """A fabric without what was measured beside its library: no software but the posting of an all-to-all."""
-    if name in fit_across.KINDS:
-        return fit_fabrics._across(name, without)
-    data = fit_fabrics.with_inside(fit_fabrics.shipped(name), without) if name in fit_fabrics.KNOWN else fabric_data(name)
-    library = data.get("library")
-    if not isinstance(library, dict) or "reached" not in library:
-        return data
-    kept = [entry for entry in library["reached"] if "software" not in entry or _is_posting(entry)]
-    return data | {"library": library | {"reached": kept}}
-
-
-def _is_posting(entry: Data) -> bool:
-    return bool(entry["primitives"] == ["all_to_all"] and entry["algorithm"] != ["pairwise"])
+def library_data(name: str, without: frozenset[str]) -> Data | str:
+    """Layers 1 to 3 of a fabric, made without some sources."""
+    return fit_fabrics.fitted(name, without) if without and name in fit_fabrics.INSIDE else name
 
 
 @cache
@@ -152,7 +141,7 @@ def library_price(row: Row, without: Collection[str] = ()) -> float | None:
     """Seconds of a row by layers 1 to 3, made without some sources; None where these do not say."""
     try:
         fabric = library_fabric(row.source.fabric, row.source.set, frozenset(without))
-        return float(fit_across.picked(fabric, row).total_s)
+        return float(fit_across.picked(fabric, row, numbers="library").total_s)
     except ColltoolError:
         return None
 
@@ -161,7 +150,7 @@ def library_ways(fabric: str, change: str, primitive: str, ranks: int, size: int
     """Every way of layers 1 to 3, as this package prices them."""
     try:
         loaded = library_fabric(fabric, change, frozenset())
-        found: Price = colltool.price(loaded, primitive, size=size, ranks=ranks)
+        found: Price = colltool.price(loaded, primitive, size=size, ranks=ranks, numbers="library")
     except ColltoolError:
         return None
     return found

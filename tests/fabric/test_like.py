@@ -29,9 +29,8 @@ def refused(folder: Path, text: str) -> str:
 def test_it_is_the_other_with_the_same_overrides(tmp_path: Path) -> None:
     text = f"{MINE}set:\n  ib.size: 4\n  ib.bandwidth: 25GB/s\n"
     mine, other = load_fabric(made(tmp_path, text)), load_fabric("dgx-h100", ["ib.size=4", "ib.bandwidth=25GB/s"])
-    assert mine.tiers == tuple(
-        tier.model_copy(update={"source": own.source}) for tier, own in zip(other.tiers, mine.tiers, strict=True)
-    )
+    for tier, own in zip(other.tiers, mine.tiers, strict=True):  # what a library takes on a rate of the file differs
+        assert own.model_dump(exclude={"source"}) == tier.model_dump(exclude={"source"})
     assert mine.library == other.library
     assert mine.overrides == ()
     assert (mine.name, mine.description, mine.notes) == ("mine", "", None)
