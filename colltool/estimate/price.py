@@ -23,6 +23,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import best_protocol, lower_bound_notes, range_notes
 from colltool.estimate.results import AssumptionsUsed, Breakdown, Infeasible, Ladder, LibraryChoice, Price, PriceList, Rung
 from colltool.estimate.segments import BestSegments, best_segments
+from colltool.fabric.ground import assumed_media
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -66,6 +67,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
         asked=tuple(only),
+        assumed=assumed_media(listed.placed.fabric),
     )
 
 

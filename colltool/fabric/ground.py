@@ -149,10 +149,14 @@ def _efficiency(row: Mapping[str, Any]) -> Efficiency:
     return Efficiency.model_validate(fields)
 
 
-def layered_media(fabric: Fabric) -> Sequence[tuple[str, Medium]]:
-    """Tiers whose medium was not stated but found, for what an answer says first."""
+def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
+    """Tiers that a library's numbers were put on by their name or their device, with the medium; stated ones are left out."""
     found = zip(fabric.tiers, media_of(fabric), strict=True)
-    return [(tier.name, medium) for tier, medium in found if medium is not None and tier.library is not None]
+    return tuple(
+        (tier.name, medium.name)
+        for tier, medium in found
+        if medium is not None and medium.how != "stated" and tier.library is not None and medium.name != tier.name
+    )
 
 
 def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:

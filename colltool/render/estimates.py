@@ -160,7 +160,9 @@ def heading(price: Price, sizes: str | None = None) -> str:
     several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
     library = f"{running(price.library.name, leads=bool(price.runnable))}, " if price.library else ""
     where = on_fabric(price.fabric, price.overrides)
-    return f"{price.primitive.spoken} on {where}, {price.group.spoken}, {several}{library}{price.mode}"
+    media = [f"{tier} as {medium}" for tier, medium in price.assumed]
+    over = f" ({', '.join(media)})" if media and price.mode != "ideal" else ""
+    return f"{price.primitive.spoken} on {where}{over}, {price.group.spoken}, {several}{library}{price.mode}"
 
 
 def running(library: str, *, leads: bool) -> str:
