@@ -16,7 +16,6 @@ from colltool.base.formatting import parse_rate, parse_time
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.tier_base import TierBase
 from colltool.fabric.topology import capabilities_of
 
 Place = tuple[str | int, ...]
@@ -85,8 +84,8 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
         for name in type(part).model_fields:
             if name not in _NEVER_PRICED:
                 yield from _values(getattr(part, name), (*at, name))
-        if isinstance(part, TierBase):
-            yield (*at, "library"), part.library
+        if "library" not in type(part).model_fields and (numbers := getattr(part, "library", None)) is not None:
+            yield (*at, "library"), numbers  # what a library adds to a tier
     elif isinstance(part, tuple):
         for index, one in enumerate(part):
             yield from _values(one, (*at, index))

@@ -20,7 +20,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost, SlowRank
+from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, Kept, PhaseCost, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.interval import NO_INTERVAL, Interval
 from colltool.estimate.results import AssumptionsUsed, Price
@@ -137,7 +137,7 @@ def spoken(price: Price) -> str:
     return LIBRARIES[price.library.name].spoken if price.library else ""
 
 
-_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | LATE
+_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "steps_s", "overhead_s", "bytes", "protocol", "factor")} | LATE
 """Fields of a row that may be arrays over sizes, each with the property that gives its value."""
 
 
@@ -149,10 +149,19 @@ def at_each_size(price: Price) -> Iterator[Price]:
     for at, size in enumerate(price.bytes):
         rows = []
         for row in price.results:
-            arrays = ((field, getattr(row, name)) for field, name in _NUMBERS.items())
-            one = {field: plain_number(value[at] if getattr(value, "shape", ()) else value) for field, value in arrays}
-            rows.append(replace(row, late_phases=tuple, **one))
+            wires, contended = row.below
+            below = None if wires is row else Kept((_at_one_size(wires, at), _at_one_size(contended, at)))
+            rows.append(replace(_at_one_size(row, at), late_below=below))
         yield replace(price, bytes=float(size), results=tuple(rows))
+
+
+def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
+    """The element of a row of arrays; its phases are left out."""
+    numbers = {}
+    for field, name in _NUMBERS.items():
+        value = getattr(row, name)
+        numbers[field] = plain_number(value[at] if getattr(value, "shape", ()) else value)
+    return replace(row, late_phases=tuple, **numbers)
 
 
 def heading(price: Price, sizes: str | None = None) -> str:

@@ -84,7 +84,7 @@ def protocols_of(fitted: Sequence[Data], tier: Data, alpha_us: float, *, every: 
 def switch_of(fitted: Data, tier: Data) -> dict[str, Any]:
     """Collectives in the switches as time beside α_switch and shares of the switches' η_β."""
     own, given = tier["in_network"], fitted.get("eta_beta") or {}
-    usual = {"all_reduce": own["eta_beta"]} if "eta_beta" in own else {}
+    usual = own.get("eta_beta", {})
     shares = {name: value / usual.get(name, tier["eta"]["beta"]) for name, value in given.items()}
     switch: dict[str, Any] = {"step_us": microseconds(fitted["alpha_switch"]) - microseconds(own["alpha_switch"])}
     if shares:
