@@ -7,9 +7,10 @@ factor (:mod:`fit_machines`) mends what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 from math import log
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import library_file
@@ -43,7 +44,7 @@ _TOLD = f"One fit over rows across nodes of all machines with %s (tests/benchmar
 
 
 class Hop(NamedTuple):
-    """Latency (us) of a hop under each protocol; GB/s a NIC under LL and LL128.
+    """Latency (us) of a hop under each protocol; GB/s a NIC under LL and LL128; LL128's and Simple's shares of the tier's.
 
     Simple's latency is NCCL's own; LL128's bandwidth what 128 nodes reach in a ring tuned to it (NVIDIA/nccl-tests issue 322).
     """
@@ -53,6 +54,8 @@ class Hop(NamedTuple):
     ll_GBps: float = 2.3
     ll128_GBps: float = 44.0
     simple_us: float = 14.0
+    ll128_share: float = _LL128
+    simple_share: float = 1.0
 
 
 def fit_rows(fabrics: Collection[str], without: Collection[str] = ()) -> list[Row]:
@@ -77,8 +80,8 @@ def with_hop(data: Data, hop: Hop) -> Data:
 
     lines = [
         line("LL", hop.ll_us, min(hop.ll_GBps / nic, 0.5)),
-        line("LL128", hop.ll128_us, min(hop.ll128_GBps / nic, _LL128 * share)),
-        line("Simple", hop.simple_us, share),
+        line("LL128", hop.ll128_us, min(hop.ll128_GBps / nic, hop.ll128_share * share)),
+        line("Simple", hop.simple_us, share * hop.simple_share),
     ]
     outer = outer | {"protocols": lines}
     if switch := outer.get("in_network"):
@@ -95,7 +98,7 @@ def picked(fabric: Fabric, row: Row) -> AlgorithmEstimate:
 
 def loaded(data: Data, several: Iterable[Row]) -> dict[str, Fabric]:
     """The fabric under each set of overrides that the rows need."""
-    return {change: colltool.load_fabric(data, overrides=change.split()) for change in {row.source.set for row in several}}
+    return {change: colltool.load_fabric(data, overrides=change.split()) for change in {"", *(row.source.set for row in several)}}
 
 
 _SHARES = [(4, 1.0), (8, 0.96), (16, 0.90), (32, 0.85), (64, 0.80), (128, 0.77)]
@@ -155,6 +158,45 @@ def base_reached(name: str) -> list[Data]:
     return [flat | {"source": {"share": _SHARES_SAID}}, tree | {"source": {"share": _TREE_SAID}}, *posted()]
 
 
+NVLS_TREE = "hierarchical:in-network/double-binary-tree"
+FILLED = {"dgx-h100": ("nccl-tests-309a", "nccl-tests-309b"), "dgx-b200": ("lambda-b200-2n",)}
+"""Tables that show what NVLSTree takes to fill, by fabric."""
+_NVLS_TREE_SHARE = ((2, 0.88), (4, 1.0))
+_FILL_SIZES = tuple(2**power for power in range(20, 29))
+_FILLED_SAID = (
+    "What NVLSTree takes beside its bytes while chunks fill the tree: the median of %s (tests/data/measured), never falling; two"
+    " nodes of Hopper keep 0.88 of the NICs (NVIDIA/nccl-tests issue 309)"
+)
+Fill = Sequence[tuple[int, float]]
+"""Bytes and seconds."""
+
+
+def filling(bases: dict[str, Data], sources: Collection[str], without: Collection[str] = (), hop: Hop | None = None) -> Fill:
+    """What NVLSTree takes beside its bytes, by size: it rises with the chunks, up to full ones."""
+    missing: dict[int, list[float]] = {size: [] for size in _FILL_SIZES}
+    for name, data in bases.items():
+        nvls = [_nvls_tree(name)]
+        fabric = loaded(with_hop(data | {"library": data["library"] | {"reached": nvls}}, hop or Hop()), [])[""]
+        for row in fit_rows([name], without):
+            if row.source.source_id in sources and row.bytes in missing:
+                priced = colltool.price(fabric, "all_reduce", size=row.bytes, ranks=row.ranks, algorithms=NVLS_TREE).best
+                missing[row.bytes].append(row.time_s - float(priced.total_s))
+    # what is left below 4 MiB is another protocol's
+    found = [(size, max(median(times), 0.0) if size >= 4 * 2**20 else 0.0) for size, times in missing.items() if times]
+    return list(zip((size for size, _ in found), accumulate((seconds for _, seconds in found), max), strict=True))
+
+
+def _nvls_tree(name: str) -> Data:
+    share = _by_nodes(*_NVLS_TREE_SHARE) if name != "dgx-b200" else 1.0
+    return {"algorithm": NVLS_TREE, "primitives": ["all_reduce"], "share": share}
+
+
+def filled(name: str, fill: Fill) -> Data:
+    """What NVLSTree reaches, as a fabric file has it."""
+    took = [OneLine(ranks=16, size=f"{size}B", time=f"{seconds * 1e6:.4g}us") for size, seconds in fill]
+    return _nvls_tree(name) | {"software": took, "source": {"software": "see the library's file"}}
+
+
 def _loss(ratio: float) -> float:
     off = log(ratio)
     return off * _TOO_SLOW if off > 0 else -off
@@ -200,14 +242,14 @@ _CLOUDS = ("ib", "roce", "efa", "tcpxo")
 _HOST = "LL's rate is a CPU's and a proxy's, not the NIC's"
 _COLLNET = "Switches: NCCL's own model, 31 us for the network hop of CollNetDirect, over two passes of two levels"
 _HAND = "by coordinate descent, as tests/benchmarks/fit_across.py does it"
-_EFA = Hop(ll_us=27.1, ll128_us=40.4, ll_GBps=0.1325, simple_us=52.1)
+EFA = Hop(ll_us=27.1, ll128_us=40.4, ll_GBps=0.1325, simple_us=52.1)
 _TCPXO = Hop(ll_us=88.3, ll128_us=86.5, ll_GBps=0.0121, simple_us=44.8)
 _SPARK = (
     "NVIDIA/dgx-spark-playbooks pull request 103, MTU 9000: all-reduce of 8, 16, 32 and 64 KiB in 27.8, 31.9, 39.5 and 67.3 us"
 )
 
 
-def tables(network: Hop, slingshot: Hop) -> list[str]:
+def tables(network: Hop, slingshot: Hop, fill: Fill, efa: Sequence[str], efa_fill: Fill) -> list[str]:
     """NCCL's entries between nodes, and the shares that its schedules reach there.
 
     α of a leaf, η included, is 2.4 us on InfiniBand and Slingshot and 6 us on RoCE, EFA and TCPXO.
@@ -215,23 +257,26 @@ def tables(network: Hop, slingshot: Hop) -> list[str]:
     told = f"{_TOLD % 'InfiniBand or RoCE'}. {_HOST}"
     switch = {"step_us": 7.0, "protocols": ["Simple"]}
     return [
-        _hop_table(("ib",), _ALL, f"{told}. {_COLLNET}", network, 2.4) + f"switch = {library_file.text_of(switch)}\n",
-        _hop_table(("roce",), _ALL, told, network, 6.0),
-        _hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", _EFA, 6.0),
-        _hop_table(
-            ("tcpxo",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0
-        ),
-        _hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
+        hop_table(("ib",), _ALL, f"{told}. {_COLLNET}", network, 2.4) + f"switch = {library_file.text_of(switch)}\n",
+        hop_table(("roce",), _ALL, told, network, 6.0),
+        hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", EFA, 6.0),
+        *efa,
+        hop_table(("tcpxo",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0),
+        hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
         _spark_table(),
-        *_reached_tables(),
+        *_reached_tables(fill, efa_fill),
     ]
 
 
-def _hop_table(media: tuple[str, ...], gpus: tuple[str, ...], source: str, hop: Hop, alpha_us: float) -> str:
+def hop_table(media: tuple[str, ...], gpus: tuple[str, ...], source: str, hop: Hop, alpha_us: float) -> str:
     protocols = [
         {"name": "LL", "step_us": float(f"{hop.ll_us:.3g}") - alpha_us, "host_GBps": float(f"{hop.ll_GBps:.3g}")},
-        {"name": "LL128", "step_us": float(f"{hop.ll128_us:.3g}") - alpha_us, "share": _LL128},
-        {"name": "Simple", "step_us": hop.simple_us - alpha_us, "share": 1.0},
+        {"name": "LL128", "step_us": float(f"{hop.ll128_us:.3g}") - alpha_us, "share": float(f"{hop.ll128_share:.4g}")},
+        {
+            "name": "Simple",
+            "step_us": float(f"{hop.simple_us:.3g}") - alpha_us,
+            "share": float(f"{hop.simple_share:.4g}"),
+        },
     ]
     return library_file.table("tier", {"media": media, "gpus": gpus, "source": source, "protocols": protocols})
 
@@ -248,7 +293,7 @@ def _spark_table() -> str:
     return library_file.table("tier", entry)
 
 
-def _reached_tables() -> list[str]:
+def _reached_tables(fill: Fill, efa_fill: Fill) -> list[str]:
     rings = ("all_reduce", "all_gather", "reduce_scatter")
     tree = {"algorithm": ["hierarchical:ring/double-binary-tree"], "primitives": ["all_reduce"], "source": _TREE_SAID}
     shares = [{"nodes": nodes, "share": share} for nodes, share in _SHARES]
@@ -259,6 +304,8 @@ def _reached_tables() -> list[str]:
         {"media": _CLOUDS, "gpus": _EIGHTS, **ring, "protocols": ["Simple"], "share": shares, "source": _SHARES_SAID},
         {"media": _CLOUDS, "gpus": ("hopper", "b200", "b300"), **tree, "share": 0.78},
         {"media": _CLOUDS, "gpus": ("ampere",), **tree, "share": 0.92},
+        *_filled_tables(("efa",), efa_fill, "aws-p5-efa"),
+        *_filled_tables(("ib", "roce"), fill, ", ".join(source for several in FILLED.values() for source in several)),
         {"media": ("ib", "roce"), "gpus": _RACKS, **ring, "share": racks, "source": _RACKS_SAID},
         {
             "media": (*_CLOUDS, "slingshot"),
@@ -270,3 +317,13 @@ def _reached_tables() -> list[str]:
         },
     ]
     return [library_file.table("reached", entry) for entry in found]
+
+
+def _filled_tables(media: tuple[str, ...], fill: Fill, sources: str) -> list[Data]:
+    took = [{"ranks": 16, "size": size, "time": float(f"{seconds:.4g}")} for size, seconds in fill]
+    shares = [{"nodes": nodes, "share": share} for nodes, share in _NVLS_TREE_SHARE]
+    entry = {"algorithm": [NVLS_TREE], "primitives": ["all_reduce"], "software": took, "source": _FILLED_SAID % sources}
+    return [
+        {"media": media, "gpus": ("hopper",), **entry, "share": shares},
+        {"media": media, "gpus": ("b200", "b300"), **entry},
+    ]

@@ -1,0 +1,217 @@
+"""A library's hop on media that have one or two tables: EFA by generation, RoCE under RCCL, TCP sockets.
+
+    python tests/benchmarks/fit_media.py
+
+prints what each hop makes of sources that it was not fitted to. :mod:`fit_fabrics` writes the hops into ``colltool/libraries``.
+Latencies, LL's rate and the shares of LL128 and Simple are fitted by coordinate descent on ln(price / measured): no machine's
+factor stands on these media, so that too slow counts as too fast.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from math import log
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+
+import fit_across  # noqa: E402
+import fit_fabrics  # noqa: E402
+import library_file  # noqa: E402
+from fit_across import Hop  # noqa: E402
+from measured_rows import Row, rows  # noqa: E402
+
+from colltool.fabric.templates import OneLine  # noqa: E402
+
+Data = dict[str, Any]
+
+
+class Network(NamedTuple):
+    """A medium under a library, for some GPUs.
+
+    ``inside``: the fabric of :data:`fit_fabrics.KNOWN` whose nodes these are, with its outer tier changed by ``outer``;
+    ``alpha_us``: of a leaf, η included; ``sources``: whose rows the hop is fitted to, ``held``: whose it is only shown on;
+    ``fields``: of the hop, that are fitted, from ``start`` on.
+    """
+
+    library: str
+    media: tuple[str, ...]
+    gpus: tuple[str, ...]
+    inside: str
+    outer: Mapping[str, Any]
+    alpha_us: float
+    sources: tuple[str, ...]
+    fields: tuple[str, ...]
+    start: Hop
+    held: tuple[str, ...] = ()
+    largest: int = 2**40
+    told: str = ""
+
+
+_RCCL_ROCE = {
+    "name": "roce",
+    "topology": "clos",
+    "size": 32,
+    "bandwidth": "50GB/s",
+    "eta": {"alpha": 1.2, "beta": 0.88},
+    "levels": [{"name": "leaf", "group": 128, "alpha": "5us"}],
+    "sizing": {"rails": 8, "nics_per_rail": 1, "radix": 128},
+}
+NETWORKS = {
+    "efa-ampere": Network(
+        library="nccl",
+        media=("efa",),
+        gpus=("ampere",),
+        inside="dgx-a100",
+        outer={"bandwidth": "6.25GB/s"},
+        alpha_us=6.0,
+        sources=("aws-p4de",),
+        fields=("ll_us", "ll128_us", "simple_us", "ll_GBps", "ll128_share", "simple_share"),
+        start=Hop(ll_us=70.0, ll128_us=90.0, ll_GBps=0.166, simple_us=200.0, ll128_share=0.6),
+    ),
+    "efa-blackwell": Network(
+        library="nccl",
+        media=("efa",),
+        gpus=("blackwell",),
+        inside="dgx-b200",
+        outer={},
+        alpha_us=2.4,
+        sources=("dstack-p6-b200",),
+        fields=("ll_us",),
+        start=fit_across.EFA,
+        told="; LL128, Simple and LL's rate are those of p5",
+    ),
+    "roce-rccl": Network(
+        library="rccl",
+        media=("roce", "ib"),
+        gpus=("cdna3", "cdna4"),
+        inside="mi300x",
+        outer=_RCCL_ROCE,
+        alpha_us=6.0,
+        sources=("mi308x-2n",),
+        fields=("ll_us", "ll128_us", "ll_GBps", "ll128_share"),
+        start=Hop(ll_us=7.0, ll128_us=9.0, ll_GBps=10.0, simple_us=14.0),
+        held=("mi350x-2n", "oke-mi300x-2n", "rocm-9442"),
+        largest=4 * 2**20,
+    ),
+}
+
+
+@cache
+def base(name: str) -> Data:
+    """The data of a network's fabric without a hop."""
+    network = NETWORKS[name]
+    data = fit_fabrics.with_inside(network.inside)
+    if network.inside == "mi300x":
+        inner = data["tiers"][0]
+        tiers = [inner | {"algorithms": fit_fabrics.ACROSS_TOO["mi300x"]}, dict(network.outer)]
+        return data | {"tiers": tiers, "library": {"name": "rccl"}}
+    outer = data["tiers"][1] | network.outer
+    library = data["library"] | {"reached": fit_across.base_reached(network.inside)}
+    return data | {"tiers": [data["tiers"][0], outer], "library": library}
+
+
+def descended(start: Hop, fields: Collection[str], loss: Callable[[Hop], float]) -> Hop:
+    """Coordinate descent, by factors that shrink; a share stays at or below 1."""
+    best, least = start, loss(start)
+    for step in (0.3, 0.15, 0.07, 0.03):
+        for field in fields:
+            for sign in (1, -1):
+                while True:
+                    value = getattr(best, field) * (1 + step) ** sign
+                    other = best._replace(**{field: min(value, 1.0) if field.endswith("share") else value})
+                    tried = loss(other) if other != best else least
+                    if tried >= least:
+                        break
+                    best, least = other, tried
+    return best
+
+
+RCCL_SOURCES = ("mi308x-2n", "mi350x-2n", "rocm-9442")
+_RCCL_WAYS = ("multi-rail-ring", "hierarchical:multi-link-ring/double-binary-tree")
+_RCCL_SIZES = tuple(2**power for power in range(23, 29))
+_RCCL_SAID = (
+    "What RCCL's own choice of protocol and channels takes beside the fastest of them, the median of %s (tests/data/measured);"
+    " from 512 MiB on, and up to 4 MiB, nothing is missing"
+)
+
+
+def rccl_missing(without: Collection[str] = ()) -> fit_across.Fill:
+    """What RCCL takes across nodes beside its bytes and steps, bytes and seconds."""
+    several = [row for row in rows_of(set(RCCL_SOURCES) - set(without)) if row.bytes in _RCCL_SIZES]
+    missing: dict[int, list[float]] = {}
+    for row, ratio in ratios(base("roce-rccl"), hop_of("roce-rccl"), several).items():
+        missing.setdefault(row.bytes, []).append(row.time_s * (1 - ratio))
+    found = [(size, max(median(times), 0.0)) for size, times in sorted(missing.items())]
+    return [(4 * 2**20, 0.0), *found, (2**29, 0.0)]
+
+
+def rccl_tables() -> list[str]:
+    """What RCCL's schedules reach across nodes."""
+    entry = {
+        "media": NETWORKS["roce-rccl"].media,
+        "gpus": NETWORKS["roce-rccl"].gpus,
+        "algorithm": _RCCL_WAYS,
+        "primitives": ["all_reduce"],
+        "software": [{"ranks": 16, "size": size, "time": float(f"{seconds:.3g}")} for size, seconds in rccl_missing()],
+        "source": _RCCL_SAID % ", ".join(RCCL_SOURCES),
+    }
+    return [library_file.table("reached", entry)]
+
+
+def _with_missing(data: Data, missing: fit_across.Fill) -> Data:
+    took = [OneLine(ranks=16, size=f"{size}B", time=f"{seconds * 1e6:.4g}us") for size, seconds in missing]
+    ways = [{"algorithm": way, "primitives": ["all_reduce"], "software": took} for way in _RCCL_WAYS]
+    return data | {"library": data["library"] | {"reached": ways}}
+
+
+def tables(library: str) -> list[str]:
+    """The entries of a library's hops on media of few tables."""
+    found = []
+    for name, network in NETWORKS.items():
+        if network.library == library:
+            said = f"Fitted to {', '.join(network.sources)} (tests/benchmarks/fit_media.py){network.told}"
+            found.append(fit_across.hop_table(network.media, network.gpus, said, hop_of(name), network.alpha_us))
+    return found
+
+
+def rows_of(sources: Collection[str]) -> list[Row]:
+    return [row for row in rows() if row.source.source_id in sources and not row.algorithm]
+
+
+def ratios(data: Data, hop: Hop, several: Collection[Row]) -> dict[Row, float]:
+    """Price over measured time of each row."""
+    fabric = fit_across.loaded(fit_across.with_hop(data, hop), [])[""]
+    return {row: float(fit_across.picked(fabric, row).total_s) / row.time_s for row in several}
+
+
+@cache
+def hop_of(name: str) -> Hop:
+    network = NETWORKS[name]
+    several = [row for row in rows_of(network.sources) if row.bytes <= network.largest]
+
+    def loss(hop: Hop) -> float:
+        return fmean(abs(log(ratio)) for ratio in ratios(base(name), hop, several).values())
+
+    return descended(network.start, network.fields, loss)
+
+
+def main() -> int:
+    for name, network in NETWORKS.items():
+        hop = hop_of(name)
+        print(name, hop)
+        for source in (*network.sources, *network.held):
+            data = base(name) if name != "roce-rccl" else _with_missing(base(name), rccl_missing([source]))
+            off = ratios(data, hop, rows_of([source]))
+            error = median(abs(ratio - 1) for ratio in off.values())
+            print(f"  {source} {'fitted' if source in network.sources else 'held out'}: {error:.1%} of {len(off)} rows")
+            print("   ", " ".join(f"{row.bytes}:{ratio:.2f}" for row, ratio in off.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""What libraries add on media of few tables, beside the rows of ``tests/data/measured``."""
+
+from __future__ import annotations
+
+from functools import cache
+from statistics import median
+
+import pytest
+from measured_rows import Row, rows
+
+import colltool
+
+MIB = 2**20
+
+
+@cache
+def _off(source: str, least: int = 0, most: int = 2**40) -> float:
+    """The median of |price / measured - 1| over a source's rows of these sizes."""
+    several = [row for row in rows() if row.source.source_id == source and least <= row.bytes <= most and not row.algorithm]
+    assert several
+    return median(abs(_ratio(row) - 1) for row in several)
+
+
+@cache
+def _ratio(row: Row) -> float:
+    fabric = colltool.load_fabric(row.source.fabric, row.source.overrides)
+    return _seconds(fabric, row.collective, row.bytes, row.ranks) / row.time_s
+
+
+def _seconds(fabric: colltool.Fabric, primitive: str, size: float, ranks: int) -> float:
+    """The price of what the library runs, by layers 1 to 3."""
+    found = colltool.price(fabric, primitive, size=size, ranks=ranks, numbers="library")
+    run = found.library.runs if found.library and found.library.runs else found.best
+    return float(run.total_s)
+
+
+# RCCL across nodes
+
+
+def test_rccl_between_nodes_keeps_to_its_rows() -> None:
+    assert _off("mi308x-2n", most=4 * MIB) < 0.05
+    assert _off("mi308x-2n", 8 * MIB, 256 * MIB) < 0.15
+    assert _off("mi350x-2n") < 0.15
+    assert _off("oke-mi300x-2n") < 0.04  # held
+
+
+def test_what_rccl_takes_beside_its_bytes_is_gone_from_half_a_gibibyte() -> None:
+    fabric = colltool.load_fabric("mi300x-cluster")
+
+    def missing(size: float) -> float:
+        """Beside the straight line of the bytes from 1 to 2 GiB."""
+        at = {one: _seconds(fabric, "all_reduce", one, 16) for one in (size, 1024 * MIB, 2048 * MIB)}
+        line = (at[2048 * MIB] - at[1024 * MIB]) / (1024 * MIB)
+        return at[size] - (at[1024 * MIB] - line * (1024 * MIB - size))
+
+    assert missing(512 * MIB) == pytest.approx(0, abs=5e-6)
+    assert 50e-6 < missing(8 * MIB) < missing(128 * MIB) < 400e-6
+
+
+def test_rccl_runs_a_tree_between_nodes_for_small_messages_and_a_ring_for_large_ones() -> None:
+    fabric = colltool.load_fabric("mi300x-cluster")
+    assert colltool.price(fabric, "all_reduce", size="1KiB", ranks=16).best.spec.endswith("double-binary-tree")
+    assert colltool.price(fabric, "all_reduce", size="1GiB", ranks=16).best.spec == "multi-rail-ring"
+
+
+def test_rccl_sends_to_all_peers_at_once_across_nodes() -> None:
+    best = colltool.price("mi300x-cluster", "all_to_all", size="1GiB", ranks=16).best
+    assert best.spec == "direct"
+    # half of a rank's bytes leave its node by its NIC of 50 GB/s, of which 0.88 are left
+    assert float(best.total_s) == pytest.approx(2**30 / 2 / 44e9, rel=0.05)
+
+
+def test_one_node_is_what_it_was() -> None:
+    assert _off("rocm-blog-mi300x") < 0.11
+
+
+# EFA
+
+
+def test_efa_keeps_to_its_rows_by_generation() -> None:
+    assert _off("aws-p4de") < 0.04
+    assert _off("aws-p5-efa") < 0.05
+    assert _off("dstack-p6-b200") < 0.05
+
+
+@pytest.mark.parametrize(("cloud", "alike"), [("aws-p4d", "dgx-a100"), ("aws-p5", "dgx-h100"), ("aws-p6-b200", "dgx-b200")])
+def test_a_small_message_takes_longer_over_efa_than_over_infiniband(cloud: str, alike: str) -> None:
+    small = [_seconds(colltool.load_fabric(name), "all_reduce", 1024, 16) for name in (cloud, alike)]
+    assert small[0] > small[1] + 10e-6
+
+
+def test_p5en_stands_on_what_p5_measured() -> None:
+    prices = [_seconds(colltool.load_fabric(name), "all_reduce", 64 * MIB, 32) for name in ("aws-p5", "aws-p5en")]
+    assert prices[0] == pytest.approx(prices[1], rel=1e-9)
+
+
+# What NVLSTree takes to fill
+
+
+def test_what_nvls_trees_take_to_fill_holds_on_machines_that_it_was_not_taken_from() -> None:
+    assert _off("nccl-1221") < 0.1  # H100 on RoCE: 20% before
+    assert _off("oci-h100-2n") < 0.03  # 13% before
+    assert _off("nccl-1244", 16 * MIB, 64 * MIB) < 0.1  # H20: 39% before
+
+
+@pytest.mark.parametrize("name", ["mi300x-cluster", "mi355x", "aws-p4d", "aws-p5", "aws-p6-b200", "dgx-h100"])
+def test_more_bytes_never_take_less_time_by_one_way(name: str) -> None:
+    fabric = colltool.load_fabric(name)
+    first = colltool.price(fabric, "all_reduce", size="32MiB", ranks=16)
+    ways = {row.spec for row in first.results if row.selectable}
+    for way in ways:
+        found = [
+            float(colltool.price(fabric, "all_reduce", size=2**power, ranks=16, algorithms=way, numbers="library").best.total_s)
+            for power in range(10, 34)
+        ]
+        assert found == sorted(found), way
