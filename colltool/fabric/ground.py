@@ -12,7 +12,7 @@ from typing import Any
 from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
-from colltool.fabric.media import Medium, gpus_of, medium_of
+from colltool.fabric.media import NETWORKS, Medium, gpus_of, medium_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
 from colltool.libraries.numbers import (
@@ -56,12 +56,46 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
     gpus = gpus_of(fabric.device, facts.gpu if facts else None, media, fabric.library_name)
     tiers = []
     for tier, before, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
-        known = tier_library(fabric.library_name, gpus, medium) if layered and tier.topology in _PORTED else None
+        known = None
+        if layered and tier.topology in _PORTED:
+            known = tier_library(fabric.library_name, gpus, medium, p2p=bool(facts and facts.p2p))
+        if known is not None and medium in NETWORKS and not has_gpudirect(fabric):
+            known = _staged(known, before, gpus)
         numbers = _joined(_of_file(tier, before), known and _on_line(known, before))
         tiers.append(tier.with_library(numbers))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
     reached = _reached(fabric.library_name, gpus, media[-1]) if layered and not _has_own(fabric) else ()
     return found.with_reached(reached)
+
+
+def has_gpudirect(fabric: Fabric) -> bool:
+    """Whether NICs reach the GPUs' memory: as the file says, else wherever no tier is TCP sockets."""
+    facts = fabric.library_facts
+    if facts is not None and facts.gpudirect is not None:
+        return facts.gpudirect
+    return all(medium is None or medium.name != "socket" for medium in media_of(fabric))
+
+
+def p2p_unknown(fabric: Fabric) -> bool:
+    """Whether cards share PCIe slots of a host and nothing says that they reach each other's memory (``library.p2p``).
+
+    Without P2P every byte goes through the host's memory, and eight cards reach a fourteenth of what they reach with it.
+    """
+    facts, medium = fabric.library_facts, media_of(fabric)[0]
+    slots = medium is not None and medium.name.startswith("pcie") and fabric.tiers[0].endpoints > 1
+    return slots and facts is not None and facts.name in ("nccl", "rccl") and facts.p2p is None
+
+
+_STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
+"""What a NIC has of a GPU's slot through the host's memory, in and out, on Intel's hosts. Source: as NCCL's search has it."""
+
+
+def _staged(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:
+    """What is left of numbers between hosts where the NICs do not reach the GPUs' memory: no LL128, and half a slot at most."""
+    most_Bps = next((_STAGED_BPS[gpu] for gpu in gpus if gpu in _STAGED_BPS), None)
+    most = 1.0 if most_Bps is None else most_Bps / (tier.bandwidth * tier.eta.beta)
+    kept = tuple(row._replace(share=min(row.share, most)) for row in numbers.protocols if row.name != "LL128")
+    return numbers._replace(protocols=kept)
 
 
 def _has_own(fabric: Fabric) -> bool:
@@ -75,7 +109,8 @@ def _on_line(numbers: TierLibrary, tier: Tier) -> TierLibrary:
     line_Bps = tier.bandwidth * tier.eta.beta
     protocols = []
     for row in numbers.protocols:
-        share = row.share if row.host_Bps is None else min(row.host_Bps / line_Bps, 0.5)
+        most = 0.5 if row.name == "LL" else 1.0  # half of LL's bytes are flags
+        share = row.share if row.host_Bps is None else min(row.host_Bps / line_Bps, most)
         protocols.append(row._replace(share=share))
     return numbers._replace(protocols=tuple(protocols))
 

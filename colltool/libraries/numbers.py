@@ -98,14 +98,17 @@ def _version_of(path: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in digits if part.isdecimal())
 
 
-def tier_library(library: str, gpus: Sequence[str], medium: str | None) -> TierLibrary | None:
-    """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation) that has any."""
+def tier_library(library: str, gpus: Sequence[str], medium: str | None, *, p2p: bool = False) -> TierLibrary | None:
+    """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation) that has any.
+
+    ``p2p``: cards in PCIe slots read each other's memory, where the numbers depend on it.
+    """
     data = library_data(library)
     if data is None or medium is None:
         return None
     for gpu in gpus:
         for number, entry in enumerate(data.tiers):
-            if medium in entry["media"] and gpu in entry["gpus"]:
+            if medium in entry["media"] and gpu in entry["gpus"] and entry.get("p2p", p2p) == p2p:
                 return _tier_of(library, number)
     return None
 

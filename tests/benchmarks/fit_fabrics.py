@@ -300,7 +300,7 @@ def texts() -> dict[Path, str]:
     told = "made by tests/benchmarks/fit_fabrics.py from tests/data/measured"
     nccl = [inside_table(machine) for machine in MACHINES if machine.name != "mi300x"]
     hops = hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200"))
-    nccl += fit_across.tables(*hops, fill_of(), fit_media.tables("nccl"), efa_fill())
+    nccl += fit_across.tables(*hops, fill_of(), [*fit_media.tables("nccl"), *fit_media.socket_tables()], efa_fill())
     head = f"NCCL's numbers on NVLink, InfiniBand, RoCE and clouds' networks, as measured; {told}."
     rccl = f"RCCL's numbers on Infinity Fabric and between nodes, as measured; {told}."
     amd = [inside_table(KNOWN["mi300x"]), *fit_media.tables("rccl"), *fit_media.rccl_tables()]

@@ -115,7 +115,7 @@ def base(name: str) -> Data:
     return data | {"tiers": [data["tiers"][0], outer], "library": library}
 
 
-def descended(start: Hop, fields: Collection[str], loss: Callable[[Hop], float]) -> Hop:
+def descended(start: Any, fields: Collection[str], loss: Callable[[Any], float]) -> Any:
     """Coordinate descent, by factors that shrink; a share stays at or below 1."""
     best, least = start, loss(start)
     for step in (0.3, 0.15, 0.07, 0.03):
@@ -179,6 +179,61 @@ def tables(library: str) -> list[str]:
     return found
 
 
+class Sockets(NamedTuple):
+    """A call's launch and a hop's latency (us) beside the wire's, and rates of a socket (GB/s), under LL and Simple."""
+
+    launch_us: float = 40.0
+    ll_us: float = 7.0
+    simple_us: float = 30.0
+    ll_GBps: float = 0.7
+    simple_GBps: float = 2.7
+
+
+def with_sockets(data: Data, hop: Sockets) -> Data:
+    """The data of ``sockets`` with a hop."""
+    (tier,) = data["tiers"]
+    line_GBps = library_file.gigabytes(tier["bandwidth"])
+    lines = []
+    for name, us, rate in (("LL", hop.ll_us, hop.ll_GBps), ("Simple", hop.simple_us, hop.simple_GBps)):
+        eta = OneLine(alpha=1.0, beta=min(rate / line_GBps, tier["eta"]["beta"]))
+        # beside the wire's own latency, which the rows' overrides take away
+        alpha = library_file.microseconds(tier["levels"][0]["alpha"]) + us
+        lines.append(OneLine(name=name, launch_overhead=f"{hop.launch_us}us", alpha=f"{alpha}us", eta=eta))
+    # the form that may list protocols knows no medium, so that the file says what a socket implies
+    return data | {"tiers": [tier | {"protocols": lines}], "library": data["library"] | {"gpudirect": False}}
+
+
+@cache
+def sockets(ranks: tuple[int, ...] = (2, 4)) -> Sockets:
+    """Fitted to reductions of so many ranks over the loopback."""
+    data = fit_fabrics.bare("sockets")
+    several = [row for row in rows_of(["h100-loopback"]) if row.role == "fit" and row.ranks in ranks]
+
+    def loss(hop: Sockets) -> float:
+        return fmean(abs(log(ratio)) for ratio in socket_ratios(data, hop, several).values())
+
+    best: Sockets = descended(Sockets(), Sockets._fields, loss)
+    return best
+
+
+def socket_ratios(data: Data, hop: Sockets, several: Collection[Row]) -> dict[Row, float]:
+    fabrics = fit_across.loaded(with_sockets(data, hop), several)
+    return {row: float(fit_across.picked(fabrics[row.source.set], row).total_s) / row.time_s for row in several}
+
+
+def socket_tables() -> list[str]:
+    """NCCL's entry on TCP sockets."""
+    hop = sockets()
+    launch_us = float(f"{hop.launch_us:.3g}")
+    protocols = [
+        {"name": name, "launch_us": launch_us, "step_us": float(f"{us:.3g}"), "host_GBps": float(f"{rate:.3g}")}
+        for name, us, rate in (("LL", hop.ll_us, hop.ll_GBps), ("Simple", hop.simple_us, hop.simple_GBps))
+    ]
+    said = "Fitted to 2 and 4 ranks of h100-loopback (tests/benchmarks/fit_media.py); a socket is a CPU's work, whatever the line"
+    entry = {"media": ("socket",), "gpus": ("ampere", "hopper", "blackwell", "ada"), "source": said, "protocols": protocols}
+    return [library_file.table("tier", entry)]
+
+
 def rows_of(sources: Collection[str]) -> list[Row]:
     return [row for row in rows() if row.source.source_id in sources and not row.algorithm]
 
@@ -197,7 +252,8 @@ def hop_of(name: str) -> Hop:
     def loss(hop: Hop) -> float:
         return fmean(abs(log(ratio)) for ratio in ratios(base(name), hop, several).values())
 
-    return descended(network.start, network.fields, loss)
+    best: Hop = descended(network.start, network.fields, loss)
+    return best
 
 
 def main() -> int:
@@ -207,10 +263,19 @@ def main() -> int:
         for source in (*network.sources, *network.held):
             data = base(name) if name != "roce-rccl" else _with_missing(base(name), rccl_missing([source]))
             off = ratios(data, hop, rows_of([source]))
-            error = median(abs(ratio - 1) for ratio in off.values())
-            print(f"  {source} {'fitted' if source in network.sources else 'held out'}: {error:.1%} of {len(off)} rows")
-            print("   ", " ".join(f"{row.bytes}:{ratio:.2f}" for row, ratio in off.items()))
+            _told(f"{source} {'fitted' if source in network.sources else 'held out'}", off)
+    print("sockets", sockets())
+    for ranks, fitted in ((2, sockets((4,))), (4, sockets((2,))), (8, sockets())):
+        for collective in ("all_reduce", "reduce_scatter"):
+            several = [row for row in rows_of(["h100-loopback"]) if row.ranks == ranks and row.collective == collective]
+            _told(f"{collective} of {ranks} ranks held out", socket_ratios(fit_fabrics.bare("sockets"), fitted, several))
     return 0
+
+
+def _told(what: str, off: Mapping[Row, float]) -> None:
+    error = median(abs(ratio - 1) for ratio in off.values())
+    print(f"  {what}: {error:.1%} of {len(off)} rows")
+    print("   ", " ".join(f"{row.bytes}:{ratio:.2f}" for row, ratio in off.items()))
 
 
 if __name__ == "__main__":

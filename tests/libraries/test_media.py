@@ -114,3 +114,26 @@ def test_more_bytes_never_take_less_time_by_one_way(name: str) -> None:
             for power in range(10, 34)
         ]
         assert found == sorted(found), way
+
+
+# TCP sockets
+
+
+def test_sockets_keep_to_their_rows() -> None:
+    large = [row for row in rows() if row.source.source_id == "h100-loopback" and row.role == "fit" and row.bytes >= MIB]
+    assert max(abs(_ratio(row) - 1) for row in large) < 0.15
+
+
+def test_a_faster_line_does_not_make_a_socket_faster_than_its_cpu() -> None:
+    def file_of(rate: str) -> dict[str, object]:
+        tier = {"name": "tcp", "topology": "clos", "medium": "socket", "size": 16, "bandwidth": rate}
+        levels = [{"name": "leaf", "group": 16, "alpha": "15us"}]
+        tier |= {"eta": {"alpha": 1.0, "beta": 0.94}, "levels": levels}
+        return {"schema": "colltool.fabric/2", "name": "mine", "device": "h100", "tiers": [tier], "library": "nccl"}
+
+    slow, fast, faster = (
+        _seconds(colltool.load_fabric(file_of(rate)), "all_gather", 256 * MIB, 4) for rate in ("1.25GB/s", "12.5GB/s", "50GB/s")
+    )
+    assert slow == pytest.approx(256 * MIB * 3 / 4 / (1.25e9 * 0.94), rel=0.05)
+    assert fast == pytest.approx(256 * MIB * 3 / 4 / 2.7e9, rel=0.05)
+    assert fast == pytest.approx(faster, rel=0.01)
