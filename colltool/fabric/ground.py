@@ -86,6 +86,17 @@ def p2p_unknown(fabric: Fabric) -> bool:
     return slots and facts is not None and facts.name in ("nccl", "rccl") and facts.p2p is None
 
 
+def with_p2p(fabric: Fabric, works: bool) -> Fabric:
+    """The fabric whose cards reach each other's memory over PCIe, or do not."""
+
+    def made() -> Fabric:
+        facts = fabric.library_facts
+        assert facts is not None  # of a library that has numbers for both
+        return on_ground(fabric.model_copy(update={"library": facts.model_copy(update={"p2p": works})}))
+
+    return fabric.view(f"p2p {works}", made)
+
+
 _STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
 """What a NIC has of a GPU's slot through the host's memory, in and out, on Intel's hosts. Source: as NCCL's search has it."""
 

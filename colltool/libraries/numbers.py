@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ class ProtocolNumbers(NamedTuple):
         copy_Bps: rate at which a rank moves the part of M that it keeps; None where that is free.
         host_Bps: a rate that a CPU or proxy sets, whatever the line; it takes the place of ``share``.
         stretch: of the tier's η_α, where a file of the old form gave a protocol its own.
+        by_ranks: ``share`` on so many endpoints of the tier, ascending, where what they share is not the wires but their host.
     """
 
     name: str
@@ -47,6 +49,17 @@ class ProtocolNumbers(NamedTuple):
     measured: MeasuredAt | None = None
     host_Bps: float | None = None
     stretch: float = 1.0
+    by_ranks: tuple[tuple[int, float], ...] = ()
+
+    def share_on(self, endpoints: int) -> float:
+        """e on so many endpoints: between two counts by logarithms, beyond them the nearest."""
+        if not self.by_ranks:
+            return self.share
+        after = next((at for at, (count, _) in enumerate(self.by_ranks) if count >= endpoints), len(self.by_ranks))
+        if after in (0, len(self.by_ranks)):
+            return self.by_ranks[max(after - 1, 0)][1]
+        (low, first), (high, last) = self.by_ranks[after - 1], self.by_ranks[after]
+        return first * (last / first) ** (log(endpoints / low) / log(high / low))
 
 
 class SwitchNumbers(NamedTuple):
@@ -125,16 +138,18 @@ def _tier_of(library: str, number: int) -> TierLibrary:
 
 def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
     measured = row.get("measured")
-    primitives = row.get("primitives")
+    primitives, share = row.get("primitives"), row.get("share", 1.0)
+    by_ranks = tuple((point["ranks"], point["share"]) for point in share) if isinstance(share, list) else ()
     return ProtocolNumbers(
         name=row["name"],
         primitives=None if primitives is None else tuple(Primitive(name) for name in primitives),
         launch_s=_scaled(row.get("launch_us"), 1e-6),
         step_s=row.get("step_us", 0.0) * 1e-6,
-        share=row.get("share", 1.0),
+        share=by_ranks[-1][1] if by_ranks else share,
         copy_Bps=_scaled(row.get("copy_GBps"), 1e9),
         measured=None if measured is None else MeasuredAt(measured["smallest"], measured["largest"], tuple(measured["ranks"])),
         host_Bps=_scaled(row.get("host_GBps"), 1e9),
+        by_ranks=by_ranks,
     )
 
 

@@ -249,7 +249,7 @@ _SPARK = (
 )
 
 
-def tables(network: Hop, slingshot: Hop, fill: Fill, efa: Sequence[str], efa_fill: Fill) -> list[str]:
+def tables(network: Hop, slingshot: Hop, fill: Fill, others: Sequence[str], efa_fill: Fill) -> list[str]:
     """NCCL's entries between nodes, and the shares that its schedules reach there.
 
     α of a leaf, η included, is 2.4 us on InfiniBand and Slingshot and 6 us on RoCE, EFA and TCPXO.
@@ -260,7 +260,7 @@ def tables(network: Hop, slingshot: Hop, fill: Fill, efa: Sequence[str], efa_fil
         hop_table(("ib",), _ALL, f"{told}. {_COLLNET}", network, 2.4) + f"switch = {library_file.text_of(switch)}\n",
         hop_table(("roce",), _ALL, told, network, 6.0),
         hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", EFA, 6.0),
-        *efa,
+        *others,
         hop_table(("tcpxo",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0),
         hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
         _spark_table(),

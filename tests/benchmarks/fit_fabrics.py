@@ -28,6 +28,7 @@ from colltool.fabric.templates import OneLine
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import fit_across  # noqa: E402
+import fit_slots  # noqa: E402
 import library_file  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
@@ -300,7 +301,9 @@ def texts() -> dict[Path, str]:
     told = "made by tests/benchmarks/fit_fabrics.py from tests/data/measured"
     nccl = [inside_table(machine) for machine in MACHINES if machine.name != "mi300x"]
     hops = hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200"))
-    nccl += fit_across.tables(*hops, fill_of(), [*fit_media.tables("nccl"), *fit_media.socket_tables()], efa_fill())
+    nccl += fit_across.tables(
+        *hops, fill_of(), [*fit_media.tables("nccl"), *fit_media.socket_tables(), *fit_slots.tables()], efa_fill()
+    )
     head = f"NCCL's numbers on NVLink, InfiniBand, RoCE and clouds' networks, as measured; {told}."
     rccl = f"RCCL's numbers on Infinity Fabric and between nodes, as measured; {told}."
     amd = [inside_table(KNOWN["mi300x"]), *fit_media.tables("rccl"), *fit_media.rccl_tables()]

@@ -9,6 +9,10 @@ import pytest
 from measured_rows import Row, rows
 
 import colltool
+from colltool.base.formatting import format_time
+from colltool.fabric.ground import media_of, p2p_unknown, with_p2p
+from colltool.fabric.load import shipped_fabrics
+from colltool.libraries.numbers import ProtocolNumbers
 
 MIB = 2**20
 
@@ -137,3 +141,63 @@ def test_a_faster_line_does_not_make_a_socket_faster_than_its_cpu() -> None:
     assert slow == pytest.approx(256 * MIB * 3 / 4 / (1.25e9 * 0.94), rel=0.05)
     assert fast == pytest.approx(256 * MIB * 3 / 4 / 2.7e9, rel=0.05)
     assert fast == pytest.approx(faster, rel=0.01)
+
+
+# Cards in PCIe slots
+
+
+@pytest.mark.parametrize("source", ["aic-l40s-2.27.3", "aic-rtx-pro-6000-2.29.2"])
+def test_cards_in_slots_keep_to_their_rows(source: str) -> None:
+    assert _off(source) < 0.04
+    assert _off(source, 64 * MIB) < 0.02
+
+
+def test_what_eight_cards_reach_is_said_with_p2p_and_without() -> None:
+    """SGLang 0.5.12 on L40S: busbw 20.8 GB/s at 1 GiB; NCCL 2.27.3 on another box: 1.5."""
+
+    def busbw_GBps(*overrides: str) -> float:
+        return 1.75 * 1024 * MIB / _seconds(colltool.load_fabric("l40s-pcie", list(overrides)), "all_reduce", 1024 * MIB, 8) / 1e9
+
+    assert busbw_GBps("library.p2p=true") == pytest.approx(20.8, rel=0.02)
+    assert busbw_GBps("library.p2p=false") == pytest.approx(1.5, rel=0.02)
+    assert busbw_GBps() == busbw_GBps("library.p2p=false")
+
+
+def test_an_answer_that_p2p_would_change_says_by_how_much() -> None:
+    unknown = colltool.load_fabric("l40s-pcie")
+    assert p2p_unknown(unknown)
+    first = colltool.price(unknown, "all_reduce", size="256MB", ranks=8).results[0]
+    with_it = colltool.price(with_p2p(unknown, True), "all_reduce", size="256MB", ranks=8).best
+    assert f"with it {format_time(float(with_it.total_s))}" in first.notes[0]
+    for known in (colltool.load_fabric("l40s-pcie", ["library.p2p=true"]), colltool.load_fabric("rtx-pro-6000-pcie")):
+        assert not p2p_unknown(known)
+        assert not any("P2P" in note for note in colltool.price(known, "all_reduce", size="1MB", ranks=8).results[0].notes)
+
+
+def test_a_slot_without_nvlink_is_the_only_thing_that_p2p_is_asked_of() -> None:
+    asked = [name for name in shipped_fabrics() if p2p_unknown(colltool.load_fabric(name))]
+    assert asked == ["a100-pcie", "l40s-pcie"]
+
+
+def test_a_share_between_two_rank_counts_lies_between_them() -> None:
+    row = ProtocolNumbers("Simple", by_ranks=((2, 0.8), (8, 0.2)))
+    assert [row.share_on(count) for count in (1, 2, 8, 16)] == [0.8, 0.8, 0.2, 0.2]
+    assert row.share_on(4) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("rate", "medium"), [("16GB/s", "pcie3"), ("32GB/s", "pcie4"), ("64GB/s", "pcie5"), ("100GB/s", "pcie6")]
+)
+def test_the_rate_of_a_slot_says_its_generation(rate: str, medium: str) -> None:
+    tier = {
+        "name": "pcie",
+        "topology": "star",
+        "size": 4,
+        "alpha": "0.5us",
+        "bandwidth": rate,
+        "eta": {"alpha": 1.0, "beta": 0.75},
+    }
+    fabric = colltool.load_fabric({"schema": "colltool.fabric/2", "name": "mine", "tiers": [tier], "library": "nccl"})
+    found = media_of(fabric)[0]
+    assert found is not None
+    assert found.name == medium
