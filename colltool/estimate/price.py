@@ -66,8 +66,9 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         library=LibraryChoice(listed.library.name) if listed.library else None,
         asked=tuple(only),
     )
-    known = reading.ideal or fabric.tiers[0].library is None or own or not isinstance(size, float)
-    return found if known or not p2p_unknown(fabric) else _told_with_p2p(found, fabric, size, group, reading, only)
+    if not isinstance(size, float) or reading.ideal or fabric.tiers[0].library is None or own or not p2p_unknown(fabric):
+        return found
+    return _told_with_p2p(found, fabric, size, group, reading, only)
 
 
 def _told_with_p2p(found: Price, fabric: Fabric, size: float, group: AnyGroup, readings: Readings, only: Sequence[str]) -> Price:

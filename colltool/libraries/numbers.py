@@ -59,7 +59,8 @@ class ProtocolNumbers(NamedTuple):
         if after in (0, len(self.by_ranks)):
             return self.by_ranks[max(after - 1, 0)][1]
         (low, first), (high, last) = self.by_ranks[after - 1], self.by_ranks[after]
-        return first * (last / first) ** (log(endpoints / low) / log(high / low))
+        between: float = first * (last / first) ** (log(endpoints / low) / log(high / low))
+        return between
 
 
 class SwitchNumbers(NamedTuple):

@@ -7,7 +7,7 @@ factor (:mod:`fit_machines`) mends what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import log
 from statistics import fmean, median
@@ -197,6 +197,47 @@ def filled(name: str, fill: Fill) -> Data:
     return _nvls_tree(name) | {"software": took, "source": {"software": "see the library's file"}}
 
 
+_TREE = "hierarchical:ring/double-binary-tree"
+_TREE_FILL_SAID = (
+    "What a tree takes beside its bytes while chunks fill it, the median of alps-gh200 and cscs-gh200 (tests/data/measured): of"
+    " each rank count no more than at any larger size, so that a hump of one machine does not stand"
+)
+_TREE_SIZES = tuple(2**power for power in range(18, 28))
+TreeFill = Sequence[tuple[int, int, float]]
+"""Ranks, bytes and seconds."""
+
+
+def tree_filling(data: Data, hop: Hop, without: Collection[str] = ()) -> TreeFill:
+    """What a tree takes beside its bytes by ranks and size, where a tree is what NCCL runs."""
+    fabric = loaded(with_hop(data, hop), [])[""]
+    missing: dict[int, dict[int, list[float]]] = {}
+    for row in fit_rows(["gh200"], without):
+        if row.bytes in _TREE_SIZES and row.ranks > data["tiers"][0]["size"]:
+            priced = picked(fabric, row)
+            if priced.spec == _TREE:
+                missing.setdefault(row.ranks, {}).setdefault(row.bytes, []).append(row.time_s - float(priced.total_s))
+    found = []
+    for ranks, by_size in sorted(missing.items()):
+        if max(by_size) < 4 * 2**20:  # a ring from there on: nothing larger tells a hump from the tree
+            continue
+        times = [(size, max(median(several), 0.0)) for size, several in sorted(by_size.items())]
+        least = list(accumulate((seconds for _, seconds in reversed(times)), min))[::-1]
+        found += [(ranks, _TREE_SIZES[0] // 2, 0.0)]
+        found += [(ranks, size, seconds) for (size, _), seconds in zip(times, least, strict=True)]
+    return found
+
+
+def tree_filled(fill: TreeFill) -> Data:
+    took = [OneLine(ranks=ranks, size=f"{size}B", time=f"{seconds * 1e6:.4g}us") for ranks, size, seconds in fill]
+    return {"algorithm": _TREE, "primitives": ["all_reduce"], "software": took, "source": {"software": _TREE_FILL_SAID}}
+
+
+def _tree_table(fill: TreeFill) -> Data:
+    took = [{"ranks": ranks, "size": size, "time": float(f"{seconds:.4g}")} for ranks, size, seconds in fill]
+    entry = {"media": ("slingshot",), "gpus": ("hopper", "ampere"), "algorithm": [_TREE], "primitives": ["all_reduce"]}
+    return entry | {"software": took, "source": _TREE_FILL_SAID}
+
+
 def _loss(ratio: float) -> float:
     off = log(ratio)
     return off * _TOO_SLOW if off > 0 else -off
@@ -239,7 +280,7 @@ _ALL = ("ampere", "hopper", "blackwell", "vr200")
 _EIGHTS = ("ampere", "hopper", "b200", "b300")
 _RACKS = ("gb200", "gb300", "vr200")
 _CLOUDS = ("ib", "roce", "efa", "tcpxo")
-_HOST = "LL's rate is a CPU's and a proxy's, not the NIC's"
+_HOST = "LL's rate is a CPU's and a proxy's, not the NIC's: by tests/benchmarks/fit_media.py"
 _COLLNET = "Switches: NCCL's own model, 31 us for the network hop of CollNetDirect, over two passes of two levels"
 _HAND = "by coordinate descent, as tests/benchmarks/fit_across.py does it"
 EFA = Hop(ll_us=27.1, ll128_us=40.4, ll_GBps=0.1325, simple_us=52.1)
@@ -249,7 +290,17 @@ _SPARK = (
 )
 
 
-def tables(network: Hop, slingshot: Hop, fill: Fill, others: Sequence[str], efa_fill: Fill) -> list[str]:
+class Fills(NamedTuple):
+    """What schedules take to fill: NVLSTree on InfiniBand and RoCE, and on EFA; a tree on Slingshot."""
+
+    network: Fill
+    efa: Fill
+    slingshot: TreeFill
+
+
+def tables(
+    network: Hop, slingshot: Hop, *, fills: Fills, ll_rates: Mapping[tuple[str, str], float], others: Sequence[str]
+) -> list[str]:
     """NCCL's entries between nodes, and the shares that its schedules reach there.
 
     α of a leaf, η included, is 2.4 us on InfiniBand and Slingshot and 6 us on RoCE, EFA and TCPXO.
@@ -257,14 +308,18 @@ def tables(network: Hop, slingshot: Hop, fill: Fill, others: Sequence[str], efa_
     told = f"{_TOLD % 'InfiniBand or RoCE'}. {_HOST}"
     switch = {"step_us": 7.0, "protocols": ["Simple"]}
     return [
-        hop_table(("ib",), _ALL, f"{told}. {_COLLNET}", network, 2.4) + f"switch = {library_file.text_of(switch)}\n",
-        hop_table(("roce",), _ALL, told, network, 6.0),
+        *(
+            hop_table(("ib",), gpus, f"{told}. {_COLLNET}", network._replace(ll_GBps=ll_rates["ib", gpus[0]]), 2.4)
+            + f"switch = {library_file.text_of(switch)}\n"
+            for gpus in (("ampere",), ("hopper",), ("blackwell", "vr200"))
+        ),
+        hop_table(("roce",), _ALL, told, network._replace(ll_GBps=ll_rates["roce", ""]), 6.0),
         hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", EFA, 6.0),
         *others,
         hop_table(("tcpxo",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0),
         hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
         _spark_table(),
-        *_reached_tables(fill, efa_fill),
+        *_reached_tables(fills),
     ]
 
 
@@ -293,7 +348,7 @@ def _spark_table() -> str:
     return library_file.table("tier", entry)
 
 
-def _reached_tables(fill: Fill, efa_fill: Fill) -> list[str]:
+def _reached_tables(fills: Fills) -> list[str]:
     rings = ("all_reduce", "all_gather", "reduce_scatter")
     tree = {"algorithm": ["hierarchical:ring/double-binary-tree"], "primitives": ["all_reduce"], "source": _TREE_SAID}
     shares = [{"nodes": nodes, "share": share} for nodes, share in _SHARES]
@@ -304,8 +359,9 @@ def _reached_tables(fill: Fill, efa_fill: Fill) -> list[str]:
         {"media": _CLOUDS, "gpus": _EIGHTS, **ring, "protocols": ["Simple"], "share": shares, "source": _SHARES_SAID},
         {"media": _CLOUDS, "gpus": ("hopper", "b200", "b300"), **tree, "share": 0.78},
         {"media": _CLOUDS, "gpus": ("ampere",), **tree, "share": 0.92},
-        *_filled_tables(("efa",), efa_fill, "aws-p5-efa"),
-        *_filled_tables(("ib", "roce"), fill, ", ".join(source for several in FILLED.values() for source in several)),
+        *_filled_tables(("efa",), fills.efa, "aws-p5-efa"),
+        *_filled_tables(("ib", "roce"), fills.network, ", ".join(source for several in FILLED.values() for source in several)),
+        _tree_table(fills.slingshot),
         {"media": ("ib", "roce"), "gpus": _RACKS, **ring, "share": racks, "source": _RACKS_SAID},
         {
             "media": (*_CLOUDS, "slingshot"),

@@ -253,6 +253,12 @@ def fill_of(without: frozenset[str] = frozenset()) -> fit_across.Fill:
 
 
 @cache
+def slingshot_fill(without: frozenset[str] = frozenset()) -> fit_across.TreeFill:
+    """What a tree takes to fill over Slingshot."""
+    return fit_across.tree_filling(based("gh200", without), hop_of(fit_across.SLINGSHOT, without), without)
+
+
+@cache
 def efa_fill() -> fit_across.Fill:
     """What NVLSTree takes to fill on EFA, whose hops are longer."""
     data = with_inside("hgx-h200")
@@ -266,7 +272,11 @@ def fitted(name: str, without: Collection[str] = ()) -> Data:
     left_out = frozenset(without)
     if name not in fit_across.KINDS:
         return with_inside(name, left_out)
-    return fit_across.with_hop(based(name, left_out), hop_of(fit_across.same_network(name), left_out))
+    data, hop = based(name, left_out), hop_of(fit_across.same_network(name), left_out)
+    if name in fit_across.SLINGSHOT:
+        reached = [fit_across.tree_filled(slingshot_fill(left_out)), *data["library"]["reached"]]
+        data = data | {"library": data["library"] | {"reached": reached}}
+    return fit_across.with_hop(data, hop)
 
 
 def inside_table(machine: Machine) -> str:
@@ -301,9 +311,9 @@ def texts() -> dict[Path, str]:
     told = "made by tests/benchmarks/fit_fabrics.py from tests/data/measured"
     nccl = [inside_table(machine) for machine in MACHINES if machine.name != "mi300x"]
     hops = hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200"))
-    nccl += fit_across.tables(
-        *hops, fill_of(), [*fit_media.tables("nccl"), *fit_media.socket_tables(), *fit_slots.tables()], efa_fill()
-    )
+    others = [*fit_media.tables("nccl"), *fit_media.socket_tables(), *fit_slots.tables()]
+    fills = fit_across.Fills(fill_of(), efa_fill(), slingshot_fill())
+    nccl += fit_across.tables(*hops, fills=fills, ll_rates=fit_media.ll_rates(), others=others)
     head = f"NCCL's numbers on NVLink, InfiniBand, RoCE and clouds' networks, as measured; {told}."
     rccl = f"RCCL's numbers on Infinity Fabric and between nodes, as measured; {told}."
     amd = [inside_table(KNOWN["mi300x"]), *fit_media.tables("rccl"), *fit_media.rccl_tables()]

@@ -179,6 +179,39 @@ def tables(library: str) -> list[str]:
     return found
 
 
+LL_SOURCES: dict[tuple[str, str], dict[str, str]] = {
+    ("ib", "ampere"): {"azure-aks-a100": "dgx-a100"},
+    ("ib", "hopper"): {"nccl-tests-309a": "dgx-h100", "nccl-tests-309b": "dgx-h100"},
+    ("ib", "blackwell"): {"lambda-b200-2n": "dgx-b200"},
+    ("roce", ""): {"oke-a100-2n": "dgx-a100", "skypilot-a3ultra": "hgx-h200"},
+}
+"""Tables of small messages by medium and GPU generation, with the fabric that each is priced on."""
+_LL_SIZES = range(32 * 1024, 512 * 1024 + 1)
+"""Where LL's bytes show, and LL runs."""
+
+
+@cache
+def ll_rate(medium: str, generation: str, without: frozenset[str] = frozenset()) -> float:
+    """LL's rate a NIC in GB/s, which a CPU and a proxy set: a generation's hosts differ more than its NICs."""
+    shared = fit_fabrics.hop_of(fit_across.same_network("dgx-h100"))
+    sources = {source: fabric for source, fabric in LL_SOURCES[medium, generation].items() if source not in without}
+
+    def loss(hop: Hop) -> float:
+        return fmean(abs(log(ratio)) for source, fabric in sources.items() for ratio in ll_ratios(source, fabric, hop).values())
+
+    best: Hop = descended(shared, ("ll_GBps",), loss)
+    return best.ll_GBps
+
+
+def ll_ratios(source: str, fabric: str, hop: Hop) -> dict[Row, float]:
+    several = [row for row in rows_of([source]) if row.bytes in _LL_SIZES]
+    return ratios(fit_fabrics.based(fabric), hop, several)
+
+
+def ll_rates() -> dict[tuple[str, str], float]:
+    return {key: ll_rate(*key) for key in LL_SOURCES}
+
+
 class Sockets(NamedTuple):
     """A call's launch and a hop's latency (us) beside the wire's, and rates of a socket (GB/s), under LL and Simple."""
 
@@ -264,6 +297,12 @@ def main() -> int:
             data = base(name) if name != "roce-rccl" else _with_missing(base(name), rccl_missing([source]))
             off = ratios(data, hop, rows_of([source]))
             _told(f"{source} {'fitted' if source in network.sources else 'held out'}", off)
+    shared = fit_fabrics.hop_of(fit_across.same_network("dgx-h100"))
+    for (medium, generation), sources in LL_SOURCES.items():
+        print(f"LL on {medium} {generation}: {ll_rate(medium, generation):.3g} GB/s")
+        for source, fabric in sources.items() if len(sources) > 1 else ():
+            rate = ll_rate(medium, generation, frozenset([source]))
+            _told(f"{source} held out", ll_ratios(source, fabric, shared._replace(ll_GBps=rate)))
     print("sockets", sockets())
     for ranks, fitted in ((2, sockets((4,))), (4, sockets((2,))), (8, sockets())):
         for collective in ("all_reduce", "reduce_scatter"):

@@ -10,6 +10,7 @@ from measured_rows import Row, rows
 
 import colltool
 from colltool.base.formatting import format_time
+from colltool.base.primitives import AR
 from colltool.fabric.ground import media_of, p2p_unknown, with_p2p
 from colltool.fabric.load import shipped_fabrics
 from colltool.libraries.numbers import ProtocolNumbers
@@ -201,3 +202,30 @@ def test_the_rate_of_a_slot_says_its_generation(rate: str, medium: str) -> None:
     found = media_of(fabric)[0]
     assert found is not None
     assert found.name == medium
+
+
+# Slingshot, and LL's rate
+
+
+def test_a_tree_over_slingshot_fills_as_two_clusters_show() -> None:
+    for source in ("alps-gh200", "cscs-gh200"):
+        several = [
+            row for row in rows() if row.source.source_id == source and row.ranks > 4 and 8 * MIB <= row.bytes <= 128 * MIB
+        ]
+        assert median(abs(_ratio(row) - 1) for row in several) < 0.08  # 39% before
+
+
+def test_a_hump_of_one_cluster_does_not_stand() -> None:
+    """Alps takes 921 us for 1 MiB on 8 ranks, 129 us for 2 MiB."""
+    fabric = colltool.load_fabric("gh200")
+    times = [_seconds(fabric, "all_reduce", 2**power, 8) for power in range(17, 28)]
+    assert times == sorted(times)
+    assert _seconds(fabric, "all_reduce", MIB, 8) < 300e-6
+
+
+@pytest.mark.parametrize(("name", "rate_GBps"), [("dgx-a100", 1.7), ("dgx-h100", 2.57), ("dgx-b200", 1.51), ("hgx-h200", 1.15)])
+def test_lls_rate_between_hosts_is_their_generations(name: str, rate_GBps: float) -> None:
+    outer = colltool.load_fabric(name).tiers[-1]
+    assert outer.library is not None
+    row = outer.library.protocols_for(AR)["LL"]
+    assert row.share * outer.bandwidth * outer.eta.beta == pytest.approx(rate_GBps * 1e9, rel=0.01)
