@@ -290,12 +290,55 @@ _SPARK = (
 )
 
 
+_RACK_SHARES = ((2, 0.88), (20, 0.45))
+RACK_SOURCES = ("oke-gb200-2racks", "coreweave-2racks", "oci-gb200-2")
+_RACK_FILL_SAID = (
+    "What NVLSTree takes beside its bytes over racks of NVL72, the median of oke-gb200-2racks, coreweave-2racks and oci-gb200-2"
+    " (tests/data/measured), never falling; 20 racks (coreweave/nccl-tests pull request 48) take 4.67 ms + M / 213 GB/s, of which"
+    " smaller sizes are given the same part as on two racks"
+)
+_RACK_SIZES = (2**10, 2**16, 2**20, 2**23, 2**25, 2**27, 2**29)
+_RACKS_START_S = 4.5e-3
+"""Of 1440 ranks at the largest sizes, beside what a step takes."""
+
+
+def racks_filling(data: Data, without: Collection[str] = ()) -> TreeFill:
+    """What NVLSTree takes beside its bytes over racks, by ranks and size."""
+    way = {"algorithm": NVLS_TREE, "primitives": ["all_reduce"], "share": _by_nodes(*_RACK_SHARES)}
+    reached = data | {"library": data["library"] | {"reached": [way]}}
+    missing: dict[int, list[float]] = {}
+    for row in fit_rows(["nvl72"], without):
+        if row.source.source_id in RACK_SOURCES and row.collective == "all_reduce" and row.ranks == 128:
+            fabric = loaded(with_hop(reached, Hop()), [row])[row.source.set]
+            priced = colltool.price(fabric, "all_reduce", size=row.bytes, ranks=row.ranks, algorithms=NVLS_TREE).best
+            missing.setdefault(row.bytes, []).append(row.time_s - float(priced.total_s))
+    sizes = [size for size in _RACK_SIZES if size in missing]
+    least = accumulate((max(median(missing[size]), 0.0) for size in sizes), max)
+    two = list(zip(sizes, least, strict=True))
+    return [
+        *((128, size, seconds) for size, seconds in two),
+        *((1440, size, seconds / two[-1][1] * _RACKS_START_S) for size, seconds in two),
+    ]
+
+
+def racks_filled(fill: TreeFill) -> Data:
+    return tree_filled(fill) | {"algorithm": NVLS_TREE, "share": _by_nodes(*_RACK_SHARES)}
+
+
+def _racks_table(fill: TreeFill) -> Data:
+    shares = [{"nodes": nodes, "share": share} for nodes, share in _RACK_SHARES]
+    entry = {"media": ("ib", "roce"), "gpus": _RACKS, "algorithm": [NVLS_TREE], "primitives": ["all_reduce"], "share": shares}
+    took = [{"ranks": ranks, "size": size, "time": float(f"{seconds:.4g}")} for ranks, size, seconds in fill]
+    return entry | {"software": took, "source": _RACK_FILL_SAID}
+
+
 class Fills(NamedTuple):
-    """What schedules take to fill: NVLSTree on InfiniBand and RoCE, and on EFA; a tree on Slingshot."""
+    """What schedules take to fill: NVLSTree on InfiniBand and RoCE, on EFA and over racks; a tree on Slingshot."""
 
     network: Fill
     efa: Fill
     slingshot: TreeFill
+    racks: TreeFill
 
 
 def tables(
@@ -362,6 +405,7 @@ def _reached_tables(fills: Fills) -> list[str]:
         *_filled_tables(("efa",), fills.efa, "aws-p5-efa"),
         *_filled_tables(("ib", "roce"), fills.network, ", ".join(source for several in FILLED.values() for source in several)),
         _tree_table(fills.slingshot),
+        _racks_table(fills.racks),
         {"media": ("ib", "roce"), "gpus": _RACKS, **ring, "share": racks, "source": _RACKS_SAID},
         {
             "media": (*_CLOUDS, "slingshot"),

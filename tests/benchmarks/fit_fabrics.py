@@ -237,6 +237,8 @@ def based(name: str, without: frozenset[str] = frozenset()) -> Data:
     reached = fit_across.base_reached(name)
     if name in NVLS_TREES:
         reached = [fit_across.filled(name, fill_of(without)), *reached]
+    elif name == "nvl72":
+        reached = [fit_across.racks_filled(racks_fill(without)), *reached]
     return data | {"library": data["library"] | {"reached": reached}}
 
 
@@ -256,6 +258,12 @@ def fill_of(without: frozenset[str] = frozenset()) -> fit_across.Fill:
 def slingshot_fill(without: frozenset[str] = frozenset()) -> fit_across.TreeFill:
     """What a tree takes to fill over Slingshot."""
     return fit_across.tree_filling(based("gh200", without), hop_of(fit_across.SLINGSHOT, without), without)
+
+
+@cache
+def racks_fill(without: frozenset[str] = frozenset()) -> fit_across.TreeFill:
+    """What NVLSTree takes to fill over racks of NVL72."""
+    return fit_across.racks_filling(with_inside("nvl72", without), without)
 
 
 @cache
@@ -312,7 +320,7 @@ def texts() -> dict[Path, str]:
     nccl = [inside_table(machine) for machine in MACHINES if machine.name != "mi300x"]
     hops = hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200"))
     others = [*fit_media.tables("nccl"), *fit_media.socket_tables(), *fit_slots.tables()]
-    fills = fit_across.Fills(fill_of(), efa_fill(), slingshot_fill())
+    fills = fit_across.Fills(fill_of(), efa_fill(), slingshot_fill(), racks_fill())
     nccl += fit_across.tables(*hops, fills=fills, ll_rates=fit_media.ll_rates(), others=others)
     head = f"NCCL's numbers on NVLink, InfiniBand, RoCE and clouds' networks, as measured; {told}."
     rccl = f"RCCL's numbers on Infinity Fabric and between nodes, as measured; {told}."

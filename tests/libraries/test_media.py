@@ -108,14 +108,27 @@ def test_what_nvls_trees_take_to_fill_holds_on_machines_that_it_was_not_taken_fr
     assert _off("nccl-1244", 16 * MIB, 64 * MIB) < 0.1  # H20: 39% before
 
 
-@pytest.mark.parametrize("name", ["mi300x-cluster", "mi355x", "aws-p4d", "aws-p5", "aws-p6-b200", "dgx-h100"])
-def test_more_bytes_never_take_less_time_by_one_way(name: str) -> None:
+def test_racks_of_nvl72_take_what_two_and_twenty_of_them_show() -> None:
+    assert _off("oke-gb200-2racks", most=128 * MIB) < 0.05  # 60 to 70% before
+    assert _off("coreweave-48") < 0.05
+    assert _off("coreweave-20racks") < 0.03  # held
+    assert _off("oci-gb300-128") < 0.1  # held: 23% before
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [(name, 16) for name in ("mi300x-cluster", "mi355x", "aws-p4d", "aws-p5", "aws-p6-b200", "dgx-h100", "gh200")]
+    + [("nvl72", 144), ("nvl72", 1440), ("sockets", 16), ("l40s-pcie", 8)],
+)
+def test_more_bytes_never_take_less_time_by_one_way(name: str, ranks: int) -> None:
     fabric = colltool.load_fabric(name)
-    first = colltool.price(fabric, "all_reduce", size="32MiB", ranks=16)
+    first = colltool.price(fabric, "all_reduce", size="32MiB", ranks=ranks)
     ways = {row.spec for row in first.results if row.selectable}
     for way in ways:
         found = [
-            float(colltool.price(fabric, "all_reduce", size=2**power, ranks=16, algorithms=way, numbers="library").best.total_s)
+            float(
+                colltool.price(fabric, "all_reduce", size=2**power, ranks=ranks, algorithms=way, numbers="library").best.total_s
+            )
             for power in range(10, 34)
         ]
         assert found == sorted(found), way
