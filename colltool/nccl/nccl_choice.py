@@ -246,8 +246,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     machine = GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps, staged, facts.cpu or "intel")
     _refuse_missing(fabric, facts, numbers, nics, machine)
     assert facts.gpu is not None  # not missing
-    given = facts.channels or LibraryChannels()
-    rules = rules_of(numbers)
+    given, rules = facts.channels or LibraryChannels(), rules_of(numbers)
     ring = _given(given.ring) or rules.ring_graph(numbers, machine)
     nvls = collnet = None
     inside = capabilities_of(placed.spans[0].tier)

@@ -28,6 +28,7 @@ from colltool.fabric.templates import OneLine
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import fit_across  # noqa: E402
+import fit_fills  # noqa: E402
 import fit_slots  # noqa: E402
 import library_file  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
@@ -236,9 +237,9 @@ def based(name: str, without: frozenset[str] = frozenset()) -> Data:
     data = with_inside(name, without)
     reached = fit_across.base_reached(name)
     if name in NVLS_TREES:
-        reached = [fit_across.filled(name, fill_of(without)), *reached]
+        reached = [fit_fills.filled(name, fill_of(without)), *reached]
     elif name == "nvl72":
-        reached = [fit_across.racks_filled(racks_fill(without)), *reached]
+        reached = [fit_fills.racks_filled(racks_fill(without)), *reached]
     return data | {"library": data["library"] | {"reached": reached}}
 
 
@@ -247,32 +248,32 @@ NVLS_TREES = ("dgx-h100", "hgx-h200", "dgx-b200")
 
 
 @cache
-def fill_of(without: frozenset[str] = frozenset()) -> fit_across.Fill:
+def fill_of(without: frozenset[str] = frozenset()) -> fit_fills.Fill:
     """What NVLSTree takes to fill, on InfiniBand and RoCE."""
-    bases = {name: with_inside(name, without) for name in fit_across.FILLED}
-    sources = [source for several in fit_across.FILLED.values() for source in several]
-    return fit_across.filling(bases, sources, without)
+    bases = {name: with_inside(name, without) for name in fit_fills.FILLED}
+    sources = [source for several in fit_fills.FILLED.values() for source in several]
+    return fit_fills.filling(bases, sources, without)
 
 
 @cache
-def slingshot_fill(without: frozenset[str] = frozenset()) -> fit_across.TreeFill:
+def slingshot_fill(without: frozenset[str] = frozenset()) -> fit_fills.TreeFill:
     """What a tree takes to fill over Slingshot."""
-    return fit_across.tree_filling(based("gh200", without), hop_of(fit_across.SLINGSHOT, without), without)
+    return fit_fills.tree_filling(based("gh200", without), hop_of(fit_across.SLINGSHOT, without), without)
 
 
 @cache
-def racks_fill(without: frozenset[str] = frozenset()) -> fit_across.TreeFill:
+def racks_fill(without: frozenset[str] = frozenset()) -> fit_fills.TreeFill:
     """What NVLSTree takes to fill over racks of NVL72."""
-    return fit_across.racks_filling(with_inside("nvl72", without), without)
+    return fit_fills.racks_filling(with_inside("nvl72", without), without)
 
 
 @cache
-def efa_fill() -> fit_across.Fill:
+def efa_fill() -> fit_fills.Fill:
     """What NVLSTree takes to fill on EFA, whose hops are longer."""
     data = with_inside("hgx-h200")
     *inner, outer = data["tiers"]
     rows_as = {"aws-p5": data | {"tiers": [*inner, outer]}}
-    return fit_across.filling(rows_as, ("aws-p5-efa",), hop=fit_across.EFA)
+    return fit_fills.filling(rows_as, ("aws-p5-efa",), hop=fit_across.EFA)
 
 
 def fitted(name: str, without: Collection[str] = ()) -> Data:
@@ -282,7 +283,7 @@ def fitted(name: str, without: Collection[str] = ()) -> Data:
         return with_inside(name, left_out)
     data, hop = based(name, left_out), hop_of(fit_across.same_network(name), left_out)
     if name in fit_across.SLINGSHOT:
-        reached = [fit_across.tree_filled(slingshot_fill(left_out)), *data["library"]["reached"]]
+        reached = [fit_fills.tree_filled(slingshot_fill(left_out)), *data["library"]["reached"]]
         data = data | {"library": data["library"] | {"reached": reached}}
     return fit_across.with_hop(data, hop)
 
@@ -320,8 +321,8 @@ def texts() -> dict[Path, str]:
     nccl = [inside_table(machine) for machine in MACHINES if machine.name != "mi300x"]
     hops = hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200"))
     others = [*fit_media.tables("nccl"), *fit_media.socket_tables(), *fit_slots.tables()]
-    fills = fit_across.Fills(fill_of(), efa_fill(), slingshot_fill(), racks_fill())
-    nccl += fit_across.tables(*hops, fills=fills, ll_rates=fit_media.ll_rates(), others=others)
+    fills = fit_fills.Fills(fill_of(), efa_fill(), slingshot_fill(), racks_fill())
+    nccl += fit_across.tables(*hops, filled=fills.entries(), ll_rates=fit_media.ll_rates(), others=others)
     head = f"NCCL's numbers on NVLink, InfiniBand, RoCE and clouds' networks, as measured; {told}."
     rccl = f"RCCL's numbers on Infinity Fabric and between nodes, as measured; {told}."
     amd = [inside_table(KNOWN["mi300x"]), *fit_media.tables("rccl"), *fit_media.rccl_tables()]

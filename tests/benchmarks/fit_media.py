@@ -21,6 +21,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import fit_across  # noqa: E402
 import fit_fabrics  # noqa: E402
+import fit_fills  # noqa: E402
 import library_file  # noqa: E402
 from fit_across import Hop  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
@@ -140,7 +141,7 @@ _RCCL_SAID = (
 )
 
 
-def rccl_missing(without: Collection[str] = ()) -> fit_across.Fill:
+def rccl_missing(without: Collection[str] = ()) -> fit_fills.Fill:
     """What RCCL takes across nodes beside its bytes and steps, bytes and seconds."""
     several = [row for row in rows_of(set(RCCL_SOURCES) - set(without)) if row.bytes in _RCCL_SIZES]
     missing: dict[int, list[float]] = {}
@@ -163,7 +164,7 @@ def rccl_tables() -> list[str]:
     return [library_file.table("reached", entry)]
 
 
-def _with_missing(data: Data, missing: fit_across.Fill) -> Data:
+def _with_missing(data: Data, missing: fit_fills.Fill) -> Data:
     took = [OneLine(ranks=16, size=f"{size}B", time=f"{seconds * 1e6:.4g}us") for size, seconds in missing]
     ways = [{"algorithm": way, "primitives": ["all_reduce"], "software": took} for way in _RCCL_WAYS]
     return data | {"library": data["library"] | {"reached": ways}}
