@@ -126,6 +126,8 @@ def racks_filling(data: Data, without: Collection[str] = ()) -> TreeFill:
     sizes = [size for size in _RACK_SIZES if size in missing]
     least = accumulate((max(median(missing[size]), 0.0) for size in sizes), max)
     two = list(zip(sizes, least, strict=True))
+    if not two:  # the sources were left out
+        return []
     return [
         *((128, size, seconds) for size, seconds in two),
         *((1440, size, seconds / two[-1][1] * _RACKS_START_S) for size, seconds in two),
