@@ -54,7 +54,8 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
     protocols = []
     for row in tier.library.protocols:
         bound = row.share <= _BOUND_BY_FLAGS * fullest
-        protocols.append(row._replace(share=min(row.share / share, fullest)) if bound else row)
+        by_ranks = tuple((count, min(own / share, fullest)) for count, own in row.by_ranks)
+        protocols.append(row._replace(share=min(row.share / share, fullest), by_ranks=by_ranks) if bound else row)
     return slower.with_library(tier.library._replace(protocols=tuple(protocols)))
 
 

@@ -389,7 +389,6 @@ _NOT_RUN: dict[NotRunCode, str] = {
     "lattice": "{library} does not run on a torus or mesh",
     "multi_rail": "across nodes {library} runs one for each NIC of a node (multi-rail)",
     "multi_link": "on a full mesh {library} runs rings over all links (multi-link)",
-    "grouped_sends": "across nodes RCCL's grouped sends are no faster than one peer after another",
     "chain_inside": "inside a node {library}'s tree is a chain of its GPUs; it is a double binary tree only between nodes",
     "nvls_across": "NVLS gathers and scatters only inside a node",
     "nvls_ranks": "NVLS gathers and scatters on at most {most} ranks per node",

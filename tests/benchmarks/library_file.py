@@ -32,6 +32,8 @@ def text_of(value: Any) -> str:
     """A value in TOML; numbers to seven digits."""
     if isinstance(value, str):
         return json.dumps(" ".join(value.split()), ensure_ascii=False)
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         digits = f"{value:.7g}"
         return digits if any(mark in digits for mark in ".e") else f"{digits}.0"
