@@ -304,12 +304,12 @@ class AlgorithmEstimate:
     @cached_property
     def software_s(self) -> Number:
         """What the library and the machine add to wires, contention and launch; below 0 where they do better."""
-        return self.total_s - self.alpha_s - self.bandwidth_s - self.overhead_s
+        return self.rest_s + (self.steps_s - self.alpha_s) + (self.moved_s - self.bandwidth_s)
 
     @cached_property
     def rest_s(self) -> Number:
         """What is in no step, byte or launch under the protocol: bandwidth that is not reached, and the machine's part."""
-        return self.total_s - self.steps_s - self.moved_s - self.overhead_s
+        return self.short_s + self.fitted_s + (self.total_s - self.modelled_s)
 
     @cached_property
     def layers(self) -> Layers:
