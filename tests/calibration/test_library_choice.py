@@ -16,10 +16,10 @@ from colltool.calibration.series_prices import LibraryRun, library_runs_of, nccl
 from colltool.diagnosis.validate import validate
 from colltool.estimate.groups import place
 from colltool.estimate.protocols import tier_under
-from colltool.fabric.topology import capabilities_of
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
+from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Measurements, Series
 from colltool.nccl.model import switch_points
 
