@@ -18,6 +18,7 @@ from colltool.base.reach import within_reach
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
 from colltool.fabric.load import fabric_data, load_fabric
+from colltool.fabric.own_machine import OwnMachine
 from colltool.measurements.series import Measurements
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def validate(
     in_place: bool = False,
     algorithms: Sequence[str] | str = (),
     max_mape: float | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Validation:
@@ -101,7 +103,7 @@ def validate(
         in_place: the in-place half of nccl-tests' tables.
         algorithms: exactly these; when empty what the fabric lists for its library, else what the library of the log ships.
         max_mape: up to which mean absolute relative error of each series the result ``holds``; a fraction.
-        readings, **parts: as :func:`price`.
+        machine, readings, **parts: as :func:`price`.
 
     Returns:
         A :class:`colltool.diagnosis.results.Validation`; a relative error is predicted/measured - 1.
@@ -114,7 +116,7 @@ def validate(
 
     limit, reading, names = v.fraction_if(max_mape, "max_mape"), checked(readings, **parts), v.names_of(algorithms)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
-    return run(v.fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)
+    return run(v.as_read(v.fabric_of(fabric, machine=machine), reading), read, max_mape=limit, readings=reading, algorithms=names)
 
 
 @remembering()
@@ -125,6 +127,7 @@ def trace(
     placed: AnyPath | Sequence[int] | None = None,
     against: AnyPath | Sequence[AnyPath] = (),
     library: str | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> TraceComparison:
@@ -138,7 +141,7 @@ def trace(
             when None.
         against: traces of the same job from before a change, to say what changed.
         library: whose schedules are expected; default: the fabric's own.
-        readings, **parts: as :func:`price`.
+        machine, readings, **parts: as :func:`price`.
 
     Returns:
         A :class:`colltool.traces.results.TraceComparison`; seconds, bytes. Its ``job`` is a job file for :func:`plan`.
@@ -154,7 +157,7 @@ def trace(
         if not isinstance(placed, Sequence) or not placed:
             raise v.wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
         placed = [v.count_of(rank, "placed") for rank in placed]
-    held, reading = v.fabric_of(fabric, library), checked(readings, **parts)
+    held, reading = v.fabric_of(fabric, library, machine), checked(readings, **parts)
     result = run(held, paths, reading, placed)
     if v.is_nothing(against):
         return result
@@ -179,6 +182,7 @@ def plan_traces(
     fabric: AnyFabric,
     *,
     library: str | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> TracePlan:
@@ -189,7 +193,7 @@ def plan_traces(
     Args:
         files: Chakra traces, plain or gzipped, one a rank; one path or several, or a folder of ``.et`` files. Rank r is rank r
             of the fabric.
-        fabric, library, readings, **parts: as :func:`price`.
+        fabric, library, machine, readings, **parts: as :func:`price`.
 
     Returns:
         A :class:`colltool.traces.planned.TracePlan`; seconds, bytes.
@@ -200,7 +204,7 @@ def plan_traces(
     from colltool.traces.planned import plan_traces as run
 
     paths = v.paths_of(files, "files", "traces", "workload.0.et")
-    return run(v.fabric_of(fabric, library), trace_files(paths) or paths, checked(readings, **parts))
+    return run(v.fabric_of(fabric, library, machine), trace_files(paths) or paths, checked(readings, **parts))
 
 
 @remembering()

@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import command, failed
-from colltool.cli.options import NO_FABRIC, FabricChoice, Out, Plots
+from colltool.cli.options import NO_FABRIC, FabricChoice, Out, Plots, WiringChoice
 from colltool.cli.output import working, write, write_bytes
 from colltool.estimate.assumptions import Readings
 
@@ -19,7 +19,7 @@ from colltool.estimate.assumptions import Readings
 @command(primitive="--collective")
 def calibrate(
     logs: o.Logs,
-    fabric: FabricChoice,
+    fabric: WiringChoice,
     output: Annotated[
         Path | None, o.option("output", "Where to write the calibrated fabric.", metavar="OUT.yaml"), o.WRITTEN
     ] = None,
@@ -148,7 +148,7 @@ def doctor(
         o.option("logs", "nccl-tests, rccl-tests, OSU, IMB, perftest, nccom-test, NCCL_DEBUG, Inspector, CSV, profiler traces."),
         o.READ,
     ],
-    fabric: FabricChoice = NO_FABRIC,
+    fabric: WiringChoice = NO_FABRIC,
     expect: Annotated[float | None, o.option("expect")] = None,
     collective: Annotated[str | None, o.option("collective", "Only this one.")] = None,
     ranks: o.LogRanks = None,

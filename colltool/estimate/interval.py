@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from colltool.base.formatting import size_text
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.groups import MachineSpread, PlacedGroup, machine_spread, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
     Distance,
@@ -101,6 +101,7 @@ class ErrorGround(NamedTuple):
         asked: the question, at any size.
         basis: None where the distance of the nearest row says it.
         p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
+        machine: what its machine's rows leave open; None where it has none of the kind.
     """
 
     asked: ErrorQuestion
@@ -108,6 +109,7 @@ class ErrorGround(NamedTuple):
     device: str
     wire: str
     p2p_unknown: bool = False
+    machine: MachineSpread | None = None
 
     def interval(
         self,
@@ -126,6 +128,8 @@ class ErrorGround(NamedTuple):
         moved = 0.0 if base_total_s is None else abs(log(total_s / base_total_s)) if isfinite(base_total_s) else inf
         foreign = self.asked.foreign or not runs or moved == inf
         asked = sized.asked._replace(foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0)
+        if posterior is None and self.machine is not None and not foreign:
+            posterior = _narrower(asked, self.machine.sigma(size))
         return _measured(sized._replace(asked=asked), total_s, posterior, changed=moved > 0)
 
 
@@ -171,7 +175,7 @@ def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: f
         basis = "datasheet"
     elif fabric.announced:
         basis = "announced"
-    return ErrorGround(asked, basis, device, outer.name, p2p_unknown)
+    return ErrorGround(asked, basis, device, outer.name, p2p_unknown, machine_spread(placed, primitive, readings))
 
 
 def before_dials(fabric: Fabric) -> Fabric | None:
@@ -203,6 +207,12 @@ def is_network(tier: Tier) -> bool:
     return medium_of(tier) in _NETWORKS.values() or tier.ranks_inside > 1
 
 
+def _narrower(asked: ErrorQuestion, posterior: float) -> float | None:
+    """A machine's sigma where it says more than the distance to all measured rows does: rows only narrow an interval."""
+    alone, with_rows = spread_of(asked, law(), index()), spread_of(asked, law(), index(), posterior)
+    return posterior if with_rows.sigma < alone.sigma else None
+
+
 def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, changed: bool) -> Interval:
     asked, known = ground.asked, law()
     spread = spread_of(asked, known, index(), posterior)
@@ -211,8 +221,11 @@ def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, c
     if ground.p2p_unknown:  # nobody is faster for want of P2P
         high = known["kappa"] * hypot(spread.sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
-    rows = 0 if asked.foreign or posterior is not None else comparable(asked, index())
-    basis = ground.basis or _basis(asked, spread, rows, posterior, changed=changed)
+    rows = 0 if asked.foreign else comparable(asked, index())
+    own = ground.machine.own_rows if posterior is not None and ground.machine is not None else 0
+    rows = own or rows
+    ships = ground.machine is not None and not own
+    basis = ground.basis or _basis(asked, spread, rows, None if ships else posterior, changed=changed)
     return Interval(
         low_s=total_s * exp(-wide),
         high_s=total_s * exp(high),
@@ -268,6 +281,10 @@ def _reason(ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: 
     """The largest part beside the base in words, if it is felt; else how many rows are like it."""
     base = dict(parts).get("base", 0.0)
     name, value = max(((name, value) for name, value in parts if name != "base"), key=lambda part: part[1], default=("base", 0.0))
+    if name == "machine" and ground.machine is not None and not ground.machine.own_rows:
+        return "owners of such machines differ this much"
+    if name == "base" and ground.machine is not None and ground.machine.own_rows:
+        return _WORDS["machine"]
     if name == "base" or value < base / 2:
         count = f"{rows} measurement{'s' * (rows != 1)} like it"
         return count if rows else "measurements of such machines"

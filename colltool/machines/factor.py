@@ -100,6 +100,18 @@ class Borrowed(NamedTuple):
     share: float
 
 
+class OwnProtocol(NamedTuple):
+    """Launch, time a step (seconds) and share of the wire of one algorithm under one protocol, as a machine's owner saw it."""
+
+    primitive: str
+    scope: str
+    algorithm: str
+    protocol: str
+    launch_s: float
+    step_s: float
+    share: float
+
+
 @dataclass(frozen=True)
 class Machine:
     """What is known of one kind of machine beyond wires, contention and library.
@@ -113,6 +125,10 @@ class Machine:
         prior: the standard deviation of d where no row is near, by scope.
         sources: number of rows by the id of their source.
         exceptions: falls of the bus bandwidth by more than a tenth that rows show.
+        file: that its owner's rows are in; empty for a machine that ships.
+        scopes: those of the file's rows.
+        idle: scopes of the file that the fabric does not have.
+        protocols: a library's numbers that the file gives for an algorithm and protocol.
     """
 
     name: str
@@ -125,6 +141,10 @@ class Machine:
     prior: dict[str, float] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     exceptions: tuple[dict[str, Any], ...] = ()
+    file: str = ""
+    scopes: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    protocols: tuple[OwnProtocol, ...] = ()
 
     @property
     def rows(self) -> int:
