@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Logs = Measurements | AnyPath | Sequence[AnyPath]
 _ENDS = (".et", ".et.gz")
+_FEWEST_SIZES = 2  # of a series that tiers are fitted to
 MOST = 10**9  # ranks or nodes that a log may be said to have
 
 
@@ -46,8 +47,12 @@ def calibrate(
     nodes: int | None = None,
     in_place: bool = False,
     name: str | None = None,
+    machine_only: bool = False,
 ) -> Calibration:
-    """Fit a fabric's launch overheads, α and bandwidths to measured times, one to three protocols per collective and tier.
+    """Measured times as rows of one's own, and as a fabric with fitted launch overheads, α and bandwidths.
+
+    The rows are ``machine_text``, a machine file (``NAME.machine.yaml``) for ``machine=`` of :func:`price`; one row a series will
+    do. The fit takes one to three protocols per collective and tier.
 
     Args:
         fabric: path or shipped name; gives the shape, and α where the logs cannot tell it.
@@ -56,15 +61,17 @@ def calibrate(
         algorithms: exactly these; when empty those that a log's library may have run are compared.
         line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
         logs, ranks, primitive, nodes, in_place: as :func:`validate`.
-        name: of the new fabric; default: the old one's with ``-calibrated``.
+        name: of the new fabric or machine; default: the old one's, of a fitted fabric with ``-calibrated``.
+        machine_only: rows alone, without a fit; so are logs of one size each.
 
     Returns:
-        A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
+        A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file;
+        ``machine`` and ``machine_text`` are the rows, ``next`` is the measurement that would narrow prices most.
 
     Raises:
         ColltoolError: logs or a fabric that cannot be used, ranks that the fabric does not hold, an algorithm that cannot run.
     """
-    from colltool.calibration.calibrate import Wanted
+    from colltool.calibration.calibrate import Wanted, machine_alone, with_own
     from colltool.calibration.calibrate import calibrate as run
 
     if not isinstance(fabric, str | os.PathLike | Mapping):
@@ -76,7 +83,11 @@ def calibrate(
     data = fabric_data(fabric, overrides)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
     called = "" if name is None else re.sub(r"[^A-Za-z0-9_-]+", "-", v.text_of(name, "name", "measured")).strip("-_")
-    return run(data, read, wanted, called or f"{data['name']}-calibrated")
+    loaded = load_fabric(fabric, overrides)
+    if v.flag_of(machine_only, "machine_only") or (read.series and all(len(one.points) < _FEWEST_SIZES for one in read.series)):
+        return machine_alone(loaded, read, wanted, called or loaded.name)
+    fitted = run(data, read, wanted, called or f"{data['name']}-calibrated")
+    return with_own(fitted, loaded, read, wanted, called or loaded.name)
 
 
 @remembering()

@@ -1,11 +1,12 @@
 """Rows of a machine of one's own: each measured time over the price of wires, contention and library, as a machine file.
 
-One row a series will do; three, at about 4 KB, 8 MB and 1 GB, halve the error of all other sizes.
+One row a series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of all other sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import log
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from colltool.fabric.ground import media_of, scope_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import on_machine
 from colltool.machines.factor import Machine
-from colltool.machines.own import MachineFile, MachineRow, Media, machine_of, machine_text
+from colltool.machines.own import SCHEMA, MachineFile, MachineRow, Media, machine_of, machine_text
 from colltool.measurements.nccl_debug import debug_lines
 from colltool.measurements.series import Measurements, Point, Series
 from colltool.nccl.hardware import ALGORITHMS, PROTOCOLS
@@ -28,6 +29,9 @@ from colltool.nccl.rules import spec_of
 
 LIBRARY = Readings(numbers="library")
 """Wires, contention and library: what a machine's rows are held against."""
+
+_TUNER_NAMES = {name.replace("_", ""): name for name in ALGORITHMS}
+"""NCCL_ALGO's spelling, in lower case, beside that of tuner files."""
 
 
 class Forced(NamedTuple):
@@ -61,7 +65,7 @@ class OwnRows(NamedTuple):
     series: tuple[SeriesRows, ...]
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return len(self.file.rows)
 
 
@@ -82,19 +86,13 @@ def own_rows(fabric: Fabric, measurements: Measurements, name: str, algorithms: 
         what = f"the logs hold no usable row{f': {why}' if why else ''}"
         raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
     series = tuple(_series_rows(fabric, one, algorithms) for one in measurements.series)
-    file = MachineFile(
-        schema="colltool.machine/1",
-        name=name,
-        fabric=fabric.name,
-        device=fabric.device,
-        media=media,
-        rows=tuple(row for one in series for row in one.rows),
-    )
-    ships = on_machine_without_own(fabric)
-    return OwnRows(machine_text(file), file, machine_of(file, ships), series)
+    rows = tuple(row for one in series for row in one.rows)
+    known = {"schema": SCHEMA, "name": name, "fabric": fabric.name, "device": fabric.device, "media": media, "rows": rows}
+    file = MachineFile.model_validate(known)
+    return OwnRows(machine_text(file), file, machine_of(file, shipped_machine(fabric)), series)
 
 
-def on_machine_without_own(fabric: Fabric) -> Machine | None:
+def shipped_machine(fabric: Fabric) -> Machine | None:
     """The machine that ships for a fabric."""
     return None if fabric.machine is None or fabric.machine.file else fabric.machine
 
@@ -139,9 +137,11 @@ def _named(series: Series, algorithms: Sequence[str]) -> Forced:
 
 def _forced(placed: PlacedGroup, series: Series) -> Forced:
     """The one algorithm or protocol that the variables of a log leave to NCCL; none where they leave it a choice."""
-    said = dict(debug_lines(series.files).env) if series.files else {}
+    said: dict[str, str] = {}
+    with suppress(ColltoolError):  # measurements of Python may name files that are no longer there
+        said = dict(debug_lines(series.files).env)
     algorithm, protocol = said.get("NCCL_ALGO", "").lower(), said.get("NCCL_PROTO", "").lower()
-    algorithm = {"nvlstree": "nvls_tree", "collnetdirect": "collnet_direct", "collnetchain": "collnet_chain"}.get(algorithm, algorithm)
+    algorithm = _TUNER_NAMES.get(algorithm, algorithm)
     protocol = protocol if protocol in PROTOCOLS else ""
     if algorithm not in ALGORITHMS:
         return Forced(protocol=protocol)
