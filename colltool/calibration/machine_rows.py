@@ -1,6 +1,6 @@
 """Rows of a machine of one's own: each measured time over the price of wires, contention and library, as a machine file.
 
-One row a series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of all other sizes.
+One row a series will do; three, at about 4 KB, 8 MB and 1 GB, halve the error of all other sizes.
 """
 
 from __future__ import annotations

@@ -129,7 +129,9 @@ class ErrorGround(NamedTuple):
         foreign = self.asked.foreign or not runs or moved == inf
         asked = sized.asked._replace(foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0)
         if posterior is None and self.machine is not None and not foreign:
-            posterior = _narrower(asked, self.machine.sigma(size))
+            posterior = self.machine.sigma(size)
+            if not self.machine.own_rows:
+                posterior = _narrower(asked, posterior)
         return _measured(sized._replace(asked=asked), total_s, posterior, changed=moved > 0)
 
 
@@ -208,7 +210,7 @@ def is_network(tier: Tier) -> bool:
 
 
 def _narrower(asked: ErrorQuestion, posterior: float) -> float | None:
-    """A machine's sigma where it says more than the distance to all measured rows does: rows only narrow an interval."""
+    """A shipped machine's sigma where it says more than the distance to all measured rows does."""
     alone, with_rows = spread_of(asked, law(), index()), spread_of(asked, law(), index(), posterior)
     return posterior if with_rows.sigma < alone.sigma else None
 

@@ -1,6 +1,6 @@
 """A machine of one's own: measured rows in ``NAME.machine.yaml``, and the factor that a Gaussian process makes of them.
 
-Three rows of a primitive, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of its other sizes.
+Three rows of a primitive, at about 4 KB, 8 MB and 1 GB, halve the error of its other sizes.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class MachineRow(Part):
 class SmootherSettings(Part):
     """How far a row speaks: of the variance of ``sigma`` 85% is one curve over sizes, 15% the scatter of rows around it.
 
-    ``size_doublings``, ``rank_doublings``: over how many doublings the curve keeps its value. Of 22 published series across nodes,
-    each known by three rows, 4 doublings of size missed the other 431 rows least (3 to 10 tried). ``other_primitive``: the
-    correlation with a primitive that was not measured.
+    ``size_doublings``, ``rank_doublings``: over how many doublings the curve keeps its value. Of 22 published series across
+    nodes, each known by three rows, 4 doublings of size missed the other 431 rows least (3 to 10 tried). ``other_primitive``:
+    the correlation with a primitive that was not measured.
     """
 
     sigma: Deviation | None = None
