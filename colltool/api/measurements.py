@@ -47,7 +47,7 @@ def calibrate(
     nodes: int | None = None,
     in_place: bool = False,
     name: str | None = None,
-    machine_only: bool = False,
+    machine_only: bool | None = None,
 ) -> Calibration:
     """Measured times as rows of one's own, and as a fabric with fitted launch overheads, α and bandwidths.
 
@@ -62,7 +62,7 @@ def calibrate(
         line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
         logs, ranks, primitive, nodes, in_place: as :func:`validate`.
         name: of the new fabric or machine; default: the old one's, of a fitted fabric with ``-calibrated``.
-        machine_only: rows alone, without a fit; so are logs of one size each.
+        machine_only: rows alone, without a fit; default: where no series has two sizes.
 
     Returns:
         A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file;
@@ -84,7 +84,9 @@ def calibrate(
     read = _measurements(logs, ranks, primitive, nodes, in_place)
     called = "" if name is None else re.sub(r"[^A-Za-z0-9_-]+", "-", v.text_of(name, "name", "measured")).strip("-_")
     loaded = load_fabric(fabric, overrides)
-    if v.flag_of(machine_only, "machine_only") or (read.series and all(len(one.points) < _FEWEST_SIZES for one in read.series)):
+    sizes = max((len(series.points) for series in read.series), default=_FEWEST_SIZES)
+    alone = sizes < _FEWEST_SIZES if machine_only is None else v.flag_of(machine_only, "machine_only")
+    if alone:
         return machine_alone(loaded, read, wanted, called or loaded.name)
     fitted = run(data, read, wanted, called or f"{data['name']}-calibrated")
     return with_own(fitted, loaded, read, wanted, called or loaded.name)

@@ -85,8 +85,8 @@ def own_rows(fabric: Fabric, measurements: Measurements, name: str, algorithms: 
         why = "; ".join(f"{left.reason} ({left.where})" for left in measurements.skipped)
         what = f"the logs hold no usable row{f': {why}' if why else ''}"
         raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
-    series = tuple(_series_rows(fabric, one, algorithms) for one in measurements.series)
-    rows = tuple(row for one in series for row in one.rows)
+    series = tuple(_series_rows(fabric, measured, algorithms) for measured in measurements.series)
+    rows = tuple(row for measured in series for row in measured.rows)
     known = {"schema": SCHEMA, "name": name, "fabric": fabric.name, "device": fabric.device, "media": media, "rows": rows}
     file = MachineFile.model_validate(known)
     return OwnRows(machine_text(file), file, machine_of(file, shipped_machine(fabric)), series)

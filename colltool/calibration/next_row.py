@@ -72,10 +72,10 @@ def _best_in(file: MachineFile, scope: str) -> NextRow:
         NextRow(primitive, scope, count, size, now, now) for primitive in asked for count in ranks for size in SIZES
     ]
     tried = []
-    for one in offered:
-        more = Observation(str(one.primitive), scope, one.ranks, one.bytes, 0.0, "own")
-        tried.append(one._replace(sigma_after=_mean_sigma(file, scope, [*rows, more], asked, ranks)))
-    return min(tried, key=lambda one: one.sigma_after)
+    for row in offered:
+        more = Observation(str(row.primitive), scope, row.ranks, row.bytes, 0.0, "own")
+        tried.append(row._replace(sigma_after=_mean_sigma(file, scope, [*rows, more], asked, ranks)))
+    return min(tried, key=lambda row: row.sigma_after)
 
 
 def _mean_sigma(

@@ -57,7 +57,7 @@ def calibrate(
     if output is not None and output.suffix not in o.FABRIC_SUFFIXES:
         fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
         raise ColltoolError(f"a fabric file ends in .yaml, got {output}", argument="output", fix=fix)
-    rows = output is not None and output.name.endswith(MACHINE)
+    rows = None if output is None else output.name.endswith(MACHINE)
     o.check_plot(plot)
     working(f"fitting {', '.join(logs)} ...")
     result = colltool.calibrate(

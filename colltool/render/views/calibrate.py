@@ -103,12 +103,12 @@ def _residuals(result: Calibration) -> Table:
 
 
 _OWN: tuple[Column, ...] = (
-    label("collective", "collective", lambda primitive: primitive.spoken, get=lambda one: one.series.primitive),
-    number("ranks", "ranks", get=lambda one: one.series.ranks),
-    label("scope", "measured", get=lambda one: one.scope),
-    number("rows", "rows", get=lambda one: len(one.rows)),
-    number("off", "price was off", percent, get=lambda one: one.off),
-    label("forced", "forced", drop=2, get=lambda one: " ".join(filter(None, one.forced))),
+    label("collective", "collective", lambda primitive: primitive.spoken, get=lambda of: of.series.primitive),
+    number("ranks", "ranks", get=lambda of: of.series.ranks),
+    label("scope", "measured", get=lambda of: of.scope),
+    number("rows", "rows", get=lambda of: len(of.rows)),
+    number("off", "price was off", percent, get=lambda of: of.off),
+    label("forced", "forced", drop=2, get=lambda of: " ".join(filter(None, of.forced))),
 )
 
 
@@ -116,8 +116,8 @@ def _own_blocks(result: Calibration) -> list[Block]:
     own = result.own
     assert own is not None
     table = Table(_OWN, own.series, None, "rows by series")
-    table = table if any(any(one.forced) for one in own.series) else table.without("forced")
-    skipped = [f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped]
+    table = table if any(any(series.forced) for series in own.series) else table.without("forced")
+    skipped = [f"{left.rows}: {left.reason} (first at {left.where})" for left in result.skipped]
     return [Headline(_own(result)), *_next_lines(result), table, *map(later, listed("rows skipped", skipped))]
 
 
