@@ -17,7 +17,8 @@ FOLDER = Path(__file__).parent / "data" / "measured"
 class Source(NamedTuple):
     """Where rows come from, and the shipped fabric with the overrides that describe the machine.
 
-    ``stride``: from one rank to the next, where it is not 1. ``medium``: between its nodes, where the fabric's is another one.
+    ``stride``: from one rank to the next, where it is not 1. ``medium``: between its nodes, where the fabric's is
+    neither it nor near it.
     """
 
     source_id: str

@@ -18,6 +18,7 @@ from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
 from colltool.estimate.placement import fits
 from colltool.estimate.price import price
+from colltool.fabric.ground import under_library
 from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, Tier
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.topology import capabilities_of
@@ -188,7 +189,7 @@ def better(where: Fabric) -> Iterator[tuple[str, Fabric]]:
             even = tuple(level.model_copy(update={"oversubscription": 1.0}) for level in tier.levels)
             yield f"{tier.name} at 1:1", _put(where, at, {"levels": even})
     if not any(tier.protocols for tier in where.tiers):  # those are one library's, measured: others are by the datasheet
-        yield "any library", where.under("all")
+        yield "any library", under_library(where, "all")
 
 
 def _put(where: Fabric, at: int, update: dict[str, Any]) -> Fabric:

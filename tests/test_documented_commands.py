@@ -141,3 +141,27 @@ def test_a_ladder_on_one_port_and_under_another_tree(tmp_path: Path) -> None:
 def test_the_best_number_of_segments(command: str) -> None:
     """000/01 §3.1: 134.7 for a chain of 512 ranks at 16 MB."""
     shows(f"{command} -f star512 -M 16MB --ideal", "P* = 134.7, best in 135 segments: 407.4 us with the filling")
+
+
+NODES = """\
+schema: colltool.fabric/1
+name: nodes
+tiers:
+  - {name: nvlink, topology: star, size: 8, alpha: 1us, bandwidth: 600GB/s}
+  - {name: ib, topology: clos, size: 8, alpha: 5us, bandwidth: 50GB/s}
+"""
+
+
+def test_oversubscription_of_one_level_is_that_of_its_uplinks(tmp_path: Path) -> None:
+    """003, exercises 3 and 4: three times the part between nodes, 73 ms to 160.5."""
+    file = tmp_path / "nodes.yaml"
+    file.write_text(NODES, encoding="utf-8")
+    command = f"price ar -f {file} -M 10GB --ideal -a hierarchical:ring/ring"
+    shows(command, "73 ms")
+    shows(f"{command} --set ib.oversubscription=3", "160.5 ms")
+
+
+def test_a_switch_that_spreads_an_all_to_all() -> None:
+    """000/04 §1.3: Tomahawk Ultra; two times its 250 ns in place of 63 rounds, and the same bytes."""
+    shows("price a2a -f tomahawk-ultra -M 1KB -a in-network,pairwise --ideal", "in-network: 509.8 ns", "500 ns", "25.2 us")
+    shows("fabric show tomahawk-ultra", "in-network: reduce, multicast, all-to-all")

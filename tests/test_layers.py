@@ -26,11 +26,11 @@ FLOORS = {
     "colltool.guides": 0,
     "colltool.algorithms": 1,
     "colltool.definitions": 1,
+    "colltool.libraries": 1,
     "colltool.measurements": 1,
     "colltool.machines": 2,
     "colltool.sizing": 2,
     "colltool.fabric": 3,
-    # packages of data with a reader stand here too, beside the fabric they are attached to
     "colltool.schedules": 3,
     "colltool.nccl": 4,
     "colltool.estimate": 4,

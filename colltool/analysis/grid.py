@@ -275,7 +275,7 @@ Runs = list[Picked | None]
 
 
 def _picked(fabric: Fabric, values: dict[Place, Floats], group: GroupSpec, asked: PriceRequest, sizes: Floats) -> Runs:
-    """As ``price`` has it for each element: of named algorithms the fastest leads."""
+    """Leader of each element, as ``price`` has it: of named algorithms the fastest leads."""
     if asked.only or fabric.library_name not in WITH_A_MODEL:
         return [None] * len(sizes)
     found: Runs = [None] * len(sizes)

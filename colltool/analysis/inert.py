@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
@@ -25,51 +25,54 @@ _OWN_NUMBERS = {
 """Parts of a file that move a number of their own."""
 
 
-def inert_keys(
-    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings, row: AlgorithmEstimate
-) -> tuple[Inert, ...]:
-    """The overrides of a fabric that do not move the price of ``row`` at a size (bytes), in the order given.
+class PricedWay(NamedTuple):
+    """A schedule that was priced, and what was asked."""
+
+    primitive: Primitive
+    size: float
+    group: AnyGroup
+    readings: Readings
+    row: AlgorithmEstimate
+
+    def seconds_on(self, fabric: Fabric) -> float:
+        """The same schedule's price on another fabric."""
+        return float(price(fabric, self.primitive, self.size, self.group, self.readings, [self.row.spec]).best.total_s)
+
+
+def inert_keys(fabric: Fabric, priced: PricedWay) -> tuple[Inert, ...]:
+    """The overrides of a fabric that do not move a price, in the order given.
 
     Each value is put back to what the file says, alone, and the same schedule is priced again.
     """
     filed = fabric.filed
-    if filed is None or row.status == "own":
+    if filed is None or priced.row.status == "own":
         return ()
-    return tuple(_inert(fabric, filed, primitive, size, group, readings, row))
+    return tuple(_inert(fabric, filed, priced))
 
 
-def _inert(
-    fabric: Fabric, filed: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings, row: AlgorithmEstimate
-) -> Iterator[Inert]:
+def _inert(fabric: Fabric, filed: Fabric, priced: PricedWay) -> Iterator[Inert]:
     before, names, now = values_of(filed), keys_of(fabric), values_of(fabric)
     total_s: float | None = None
     for key, _ in fabric.overrides:
         if (told := _of_another_number(key)) is not None:
             yield Inert(key, told)
             continue
-        places = [at for at, name in names.items() if _is_or_holds(key, name)]
-        changed: dict[Place, Any] = {at: before[at] for at in places if at in before and before[at] != now[at]}
+        changed: dict[Place, Any] = {}
+        for at, name in names.items():
+            if (name == key or name.startswith(f"{key}.")) and at in before and before[at] != now[at]:
+                changed[at] = before[at]
         if not changed or not all(isinstance(value, float) for value in changed.values()):
             continue  # words and counts, and values that stand in the file as they were set
         if total_s is None:
-            total_s = _seconds(fabric, primitive, size, group, readings, row)
-        if _seconds(with_values(fabric, changed), primitive, size, group, readings, row) == total_s:
-            yield Inert(key, _why(next(iter(changed)), fabric, place(fabric, group), readings, row))
+            total_s = priced.seconds_on(fabric)
+        if priced.seconds_on(with_values(fabric, changed)) == total_s:
+            placed = place(fabric, priced.group)
+            yield Inert(key, _why(next(iter(changed)), fabric, placed, priced.readings, priced.row))
 
 
 def _of_another_number(key: str) -> str | None:
     parts = key.split(".")
     return next((told for part, told in _OWN_NUMBERS.items() if part in parts), None)
-
-
-def _is_or_holds(key: str, name: str) -> bool:
-    return name == key or name.startswith(f"{key}.")
-
-
-def _seconds(
-    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, readings: Readings, row: AlgorithmEstimate
-) -> float:
-    return float(price(fabric, primitive, size, group, readings, [row.spec]).best.total_s)
 
 
 def _why(at: Place, fabric: Fabric, placed: PlacedGroup, readings: Readings, row: AlgorithmEstimate) -> str:

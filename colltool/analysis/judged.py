@@ -131,7 +131,7 @@ def with_intervals(
 
     @cache
     def how_far(at: int, held: bool) -> Accuracy | None:
-        """By size class, and whether the software time is held."""
+        """Accuracy by size class, and whether the software time is held."""
         return accuracy_of(fabric, asked.primitive, group, SMALLEST[at], asked.readings, held=held)
 
     for cell, size in zip(cells, sizes, strict=True):

@@ -159,9 +159,10 @@ def _judged(price: Price, on: Question) -> Price:
 
     size = price.bytes
     if isinstance(size, float) and price.results and on.fabric.overrides:
-        from colltool.analysis.inert import inert_keys
+        from colltool.analysis.inert import PricedWay, inert_keys
 
-        price = replace(price, inert=inert_keys(on.fabric, on.primitive, size, on.group, on.readings, price.best))
+        asked = PricedWay(on.primitive, size, on.group, on.readings, price.best)
+        price = replace(price, inert=inert_keys(on.fabric, asked))
     return judged(price, on.fabric, on.group, on.readings)
 
 

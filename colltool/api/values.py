@@ -24,7 +24,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import OwnMachine, on_machine
-from colltool.machines.factor import Machine
+from colltool.machines.factor import MeasuredMachine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -239,7 +239,7 @@ def fabric_of(fabric: AnyFabric, library: str | None = None, machine: OwnMachine
 
 def machine_if(machine: Any) -> OwnMachine | None:
     """A machine file's path, or a machine, where it was given."""
-    if machine is None or isinstance(machine, Machine | str | os.PathLike):
+    if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
         return machine
     raise wrong(machine, "machine", "a machine file", f"write {given('machine', 'cluster.machine.yaml')}")
 

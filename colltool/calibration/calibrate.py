@@ -26,7 +26,7 @@ from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
 from colltool.fabric.uneven import check_even
-from colltool.machines.factor import Machine
+from colltool.machines.factor import MeasuredMachine
 from colltool.measurements.series import Measurements, Series, Skipped
 
 _LONGEST_NAME = 64  # as the model has it
@@ -86,7 +86,7 @@ class Calibration(Result):
         return self.own.text if self.own else ""
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> MeasuredMachine | None:
         """The machine of these rows, as ``machine=`` of :func:`colltool.price` takes it."""
         return self.own.machine if self.own else None
 

@@ -19,7 +19,7 @@ from colltool.estimate.price import price
 from colltool.fabric.ground import media_of, scope_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.own_machine import on_machine
-from colltool.machines.factor import Machine
+from colltool.machines.factor import MeasuredMachine
 from colltool.machines.own import SCHEMA, MachineFile, MachineRow, Media, machine_of, machine_text
 from colltool.measurements.nccl_debug import debug_lines
 from colltool.measurements.series import Measurements, Point, Series
@@ -61,7 +61,7 @@ class OwnRows(NamedTuple):
 
     text: str
     file: MachineFile
-    machine: Machine
+    machine: MeasuredMachine
     series: tuple[SeriesRows, ...]
 
     @property
@@ -92,7 +92,7 @@ def own_rows(fabric: Fabric, measurements: Measurements, name: str, algorithms: 
     return OwnRows(machine_text(file), file, machine_of(file, shipped_machine(fabric)), series)
 
 
-def shipped_machine(fabric: Fabric) -> Machine | None:
+def shipped_machine(fabric: Fabric) -> MeasuredMachine | None:
     """The machine that ships for a fabric."""
     return None if fabric.machine is None or fabric.machine.file else fabric.machine
 

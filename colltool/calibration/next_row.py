@@ -68,9 +68,7 @@ def _best_in(file: MachineFile, scope: str) -> NextRow:
     ranks = sorted({row.ranks for row in measured})
     asked = tuple(dict.fromkeys((*_ASKED, *(row.primitive for row in measured))))
     now = _mean_sigma(file, scope, rows, asked, ranks)
-    offered = [
-        NextRow(primitive, scope, count, size, now, now) for primitive in asked for count in ranks for size in SIZES
-    ]
+    offered = [NextRow(primitive, scope, count, size, now, now) for primitive in asked for count in ranks for size in SIZES]
     tried = []
     for row in offered:
         more = Observation(str(row.primitive), scope, row.ranks, row.bytes, 0.0, "own")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from colltool.calibration.serialise import exact_size, rate_text, time_text
-from colltool.fabric.ground import nearest_alpha
 from colltool.fabric.library import Efficiency
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers, SwitchNumbers
 
 
@@ -40,9 +40,9 @@ def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
     found: dict[str, Any] = {"name": row.name}
     if row.launch_s is not None:
         found["launch_overhead"] = time_text(row.launch_s)
-    alpha_s = max(tier.eta.alpha * nearest_alpha(tier) + row.step_s, 0.0)
+    alpha_s = max(tier.eta.alpha * capabilities_of(tier).nearest_alpha_s + row.step_s, 0.0)
     found["alpha"] = time_text(max(alpha_s, 1e-10))
-    share = tier.eta.beta * row.share
+    share = tier.eta.beta * row.share * row.line
     if share <= 1:
         found["eta"] = {"alpha": 1.0, "beta": float(f"{share:.6g}")}
     else:

@@ -17,7 +17,7 @@ from colltool.estimate.candidates import Candidates, named_candidates
 from colltool.estimate.groups import PlacedGroup, Span, flat_group, library_runs, place
 from colltool.estimate.price import price
 from colltool.estimate.protocols import tier_under
-from colltool.fabric.ground import nearest_alpha, under_library
+from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
@@ -248,9 +248,10 @@ def _probe(tier: Tier, alpha_s: float, bandwidth_Bps: float) -> ProtocolNumbers:
     """A protocol under which a tier has this latency and bandwidth, and no contention."""
     return ProtocolNumbers(
         name="probe",
-        step_s=alpha_s - nearest_alpha(tier),
-        share=bandwidth_Bps / (tier.bandwidth * tier.eta.beta),
+        step_s=alpha_s - capabilities_of(tier).nearest_alpha_s,
+        share=1 / tier.eta.beta,
         stretch=1 / tier.eta.alpha,
+        line=bandwidth_Bps / tier.bandwidth,
     )
 
 
@@ -260,7 +261,7 @@ def _probed(span: Span, protocol: ProtocolNumbers | None) -> Span:
     update: dict[str, object] = {}
     kind = capabilities_of(tier)
     if protocol is not None and protocol.name == "probe" and kind.in_network is not None:
-        update |= kind.with_switch(kind.in_network.model_copy(update={"alpha_switch": 1e-12, "eta_beta": None}))
+        update |= kind.with_switch(kind.in_network.model_copy(update={"alpha_switch": 1e-12, "eta_beta": 1.0}))
     runs = None if tier.library is None else TierLibrary(runs=tier.library.runs)
     return replace(span, tier=tier.model_copy(update=update).with_library(runs))
 

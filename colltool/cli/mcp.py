@@ -34,8 +34,8 @@ What a collective (all-reduce, all-gather, all-to-all ...) costs on a cluster's 
 it, and what measured logs say. list_fabrics and list_jobs name what ships; a fabric, job or layout of one's own is given as an
 object (guide, topics fabrics and jobs), or as a file of the folder that the server may read. Sizes are texts with a unit: 16MB is
 10^6, 16MiB 2^20. Answers are JSON in SI units: *_s seconds, *_Bps bytes a second; a sentence stands before it. An error says what
-is wrong, where, and what to write instead. accuracy or +- in an answer is how far off it may be: where two differ by less, either
-may win."""
+is wrong, where, and what to write instead. interval in an answer is where nine of ten measurements lie; where a ratio's own
+interval holds 1, either may win."""
 
 
 @command()

@@ -140,14 +140,17 @@ def single(text: str, argument: str) -> str:
 
 def readings(texts: dict[str, Any]) -> Readings:
     """All readings of the model as they are typed: words stay, digits and numbers are read."""
-    from colltool.estimate.assumptions import KINDS, MOST_SEGMENTS, checked, takes_count
+    from colltool.estimate.assumptions import KINDS, MOST_SEGMENTS, USUAL, checked, takes_count
 
     def read(name: str, text: Any) -> Any:
         if isinstance(text, str) and takes_count(name) and text.isascii() and text.isdigit():
             return int(text) if len(text) <= len(str(MOST_SEGMENTS)) else MOST_SEGMENTS + 1
         return _number(text, name) if KINDS[name] is float else text
 
-    return checked(**{name: read(name, text) for name, text in texts.items()})
+    given = {name: read(name, text) for name, text in texts.items()}
+    if given.get("numbers") == USUAL.numbers:  # the option's default: nobody asked for it beside --ideal
+        del given["numbers"]
+    return checked(**given)
 
 
 def short(text: str) -> str:

@@ -327,6 +327,10 @@ class _Setter:
         if path[0] == self.short.items and path[2:] == ("levels",):
             tier = shown(_names(self.data["tiers"])[int(path[1])])
             raise self._error(f"tier {tier} has no levels", "an override can only change those in the file")
+        if path[0] == self.short.items and path[2:] == ("protocols",):
+            tier = str(_names(self.data["tiers"])[int(path[1])])
+            fix = f"{tier}.alpha, {tier}.bandwidth and {tier}.eta.beta act under every protocol: set one of these"
+            raise self._error(f"tier {shown(tier)} has no protocols of its own", fix)
         return {}
 
     def _unknown(self, kind: str, part: str, known: list[str], hint: str = "") -> ColltoolError:

@@ -208,6 +208,16 @@ class Layers(NamedTuple):
     machine_s: Number
 
 
+class Kept:
+    """A value in the place of a function that would work it out."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self) -> Any:
+        return self.value
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AlgorithmEstimate:
     """One priced schedule; its total is ``alpha_s + bandwidth_s + overhead_s + software_s``, as well as the sum of its layers.
@@ -256,10 +266,14 @@ class AlgorithmEstimate:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AlgorithmEstimate):
             return NotImplemented
-        names = (
-            one.name for one in fields(self) if one.name not in (*LATE, "late_phases", "late_below", "cut_bound", "software_time")
-        )
+        apart = (*LATE, "late_phases", "late_below", "cut_bound", "software_time", "interval", "no_interval")
+        names = (field.name for field in fields(self) if field.name not in apart)
         return all(same(getattr(self, name), getattr(other, name)) for name in (*names, "moved_s", "total_s"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State with the phases and the layers below worked out: the functions that do so cannot travel between processes."""
+        below = None if self.late_below is None else Kept(self._below)
+        return self.__dict__ | {"late_phases": Kept(self.phases), "late_below": below}
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
 

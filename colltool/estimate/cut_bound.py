@@ -127,8 +127,8 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Itera
 def _rate(span: Span, primitive: Primitive) -> Any:
     """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
-    reached = [tier.eta.beta * row.share for row in tier.protocols_for(primitive).values()]
-    return largest(1.0, *reached) * capabilities_of(tier).rate_Bps  # a fit of schema /1 may be above its own line
+    lines = [row.line for row in tier.protocols_for(primitive).values()] or [1.0]
+    return max(lines) * capabilities_of(tier).rate_Bps
 
 
 def _ports(span: Span, rate: Any, domains: Sequence[int] = ()) -> tuple[Any, Any, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from math import gcd
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from colltool.algorithms.group import Group, Topology
 from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
@@ -21,7 +21,7 @@ from colltool.estimate.wired import TierSeat, pairs_at_once
 from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of, routed
-from colltool.machines.factor import Machine
+from colltool.machines.factor import MeasuredMachine
 
 Kept = TypeVar("Kept")
 Seen = tuple[Group, PathClasses]
@@ -290,32 +290,7 @@ def machine_factor(placed: PlacedGroup, primitive: Primitive, readings: Readings
     return placed.once(("machine", primitive), lambda: _factor(machine, placed, primitive))
 
 
-class MachineSpread(NamedTuple):
-    """Standard deviation of d at a size; ``own_rows``: of a machine file, 0 for a machine that ships."""
-
-    sigma: Callable[[float], float]
-    own_rows: int
-
-
-def machine_spread(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> MachineSpread | None:
-    """What a machine's rows leave open; None where it has none of the primitive and scope."""
-    machine = placed.fabric.machine
-    if machine is None or readings.ideal or readings.numbers != "measured":
-        return None
-    scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
-    if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
-        return None
-    sigma = partial(_sigma, machine, primitive, scope, placed.ranks)
-    return MachineSpread(sigma, machine.rows if machine.file and scope in machine.scopes else 0)
-
-
-def _sigma(machine: Machine, primitive: Primitive, scope: str, ranks: int, size: float) -> float:
-    found = machine.sigma(primitive, scope, ranks, size)
-    assert found is not None  # asked before
-    return float(found)
-
-
-def _factor(machine: Machine, placed: PlacedGroup, primitive: Primitive) -> Callable[[Number], Number] | None:
+def _factor(machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive) -> Callable[[Number], Number] | None:
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from colltool.base.formatting import size_text
 from colltool.base.primitives import Primitive, parse_primitive
 from colltool.estimate.assumptions import Readings
-from colltool.estimate.groups import MachineSpread, PlacedGroup, machine_spread, place
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
     Distance,
@@ -24,8 +24,10 @@ from colltool.estimate.spread import (
     index,
     law,
     spread_of,
+    unmeasured,
 )
-from colltool.fabric.ground import before_overrides
+from colltool.fabric.ground import before_overrides, media_of, scope_of
+from colltool.fabric.media import GENERATIONS, NETWORKS, gpus_of
 from colltool.fabric.model import Fabric, Tier
 
 SHARE = 0.9
@@ -43,21 +45,11 @@ _SHAPE = frozenset({
 
 Basis = Literal["measured", "interpolated", "extrapolated", "other machine", "changed", "datasheet", "announced", "exact"]
 
-GENERATIONS = {
-    "a100-40gb": "ampere", "a100-80gb": "ampere", "a800": "ampere",
-    "h100": "hopper", "h200": "hopper", "h800": "hopper", "h20": "hopper", "gh200": "hopper",
-    "b200": "blackwell", "gb200": "blackwell", "b300": "blackwell", "gb300": "blackwell",
-    "mi300x": "cdna3", "mi325x": "cdna3", "mi355x": "cdna4",
-}  # fmt: skip
-"""Devices whose collectives run alike: NCCL has one set of constants for Blackwell and Blackwell Ultra."""
+_OWN_GENERATION = frozenset({"gh200"})
+"""Devices whose boards differ from their generation's: four GH200 are joined by NVLink without a switch."""
 _AMD = ("mi",)
-_NETWORKS = {
-    "slingshot": "slingshot", "efa": "efa", "tcpx": "tcpx", "roce": "roce", "qsfp": "roce", "ethernet": "roce",
-    "ib": "ib", "infiniband": "ib", "hdr": "ib", "ndr": "ib", "xdr": "ib",
-}  # fmt: skip
-"""Media between nodes, by how a tier's name begins."""
-_INSIDE = ("nvlink", "xgmi", "pcie")
-"""Media inside a node, by how a tier's name begins."""
+_ALIKE = {"nvswitch": "nvlink"}
+"""Media whose rows count as another's."""
 
 
 class Interval(NamedTuple):
@@ -90,7 +82,7 @@ class Interval(NamedTuple):
 
     @property
     def sigma(self) -> float:
-        """Without the shift of datasheets, which moves both ends."""
+        """Standard deviation without the shift of datasheets, which moves both ends."""
         return sqrt(sum(value**2 for name, value in self.parts if name != "shift"))
 
 
@@ -101,7 +93,8 @@ class ErrorGround(NamedTuple):
         asked: the question, at any size.
         basis: None where the distance of the nearest row says it.
         p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
-        machine: what its machine's rows leave open; None where it has none of the kind.
+        machine: sigma of a measured machine's own factor at a size; None where nothing was measured of it.
+        own_rows: of a machine file in the price; 0 for a machine that ships.
     """
 
     asked: ErrorQuestion
@@ -109,7 +102,8 @@ class ErrorGround(NamedTuple):
     device: str
     wire: str
     p2p_unknown: bool = False
-    machine: MachineSpread | None = None
+    machine: Callable[[float], float] | None = None
+    own_rows: int = 0
 
     def interval(
         self,
@@ -119,19 +113,15 @@ class ErrorGround(NamedTuple):
         base_total_s: float | None = None,
         runs: bool = True,
         one_process: bool = False,
-        posterior: float | None = None,
     ) -> Interval:
-        """As :func:`interval_of`."""
+        """Interval of a price at a size; arguments as of :func:`interval_of`."""
         sized = self._replace(asked=self.asked._replace(size=size))
         if self.basis == "datasheet":
             return _by_datasheet(sized, total_s)
         moved = 0.0 if base_total_s is None else abs(log(total_s / base_total_s)) if isfinite(base_total_s) else inf
         foreign = self.asked.foreign or not runs or moved == inf
         asked = sized.asked._replace(foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0)
-        if posterior is None and self.machine is not None and not foreign:
-            posterior = self.machine.sigma(size)
-            if not self.machine.own_rows:
-                posterior = _narrower(asked, posterior)
+        posterior = None if self.machine is None else self.machine(size)
         return _measured(sized._replace(asked=asked), total_s, posterior, changed=moved > 0)
 
 
@@ -146,7 +136,6 @@ def interval_of(
     base_total_s: float | None = None,
     runs: bool = True,
     one_process: bool = False,
-    posterior: float | None = None,
 ) -> Interval | None:
     """The interval of a price of ``total_s`` seconds; None for an ideal one.
 
@@ -155,20 +144,19 @@ def interval_of(
         base_total_s: the same schedule without what the user changed (``--set``); None where nothing was, inf where it has none.
         runs: the library runs this schedule, so that rows of its kind may have been measured.
         one_process: one process drives all GPUs of a node (nccl-tests ``-g 8``).
-        posterior: sigma of the machine's own correction at this size and rank count, where it has rows.
     """
     ground = None if readings.ideal else ground_of(fabric, primitive, place(fabric, group), size, readings)
     if ground is None:
         return None
-    return ground.interval(size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process, posterior=posterior)
+    return ground.interval(size, total_s, base_total_s=base_total_s, runs=runs, one_process=one_process)
 
 
 def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: float, readings: Readings) -> ErrorGround:
     """The question, and the basis where it is not for the distance to say."""
     outer = placed.spans[-1].tier
     device = fabric.device or ""
-    place_ = MeasuredPlace(generation_of(fabric), medium_of(outer), is_network(outer))
-    p2p_unknown = any(medium_of(span.tier) == "pcie" for span in placed.spans)
+    place_ = MeasuredPlace(generation_of(fabric), medium_of(fabric, outer), is_network(fabric, outer))
+    p2p_unknown = any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
     racks = place_.across and outer.ranks_inside >= FEWEST_IN_A_RACK
     foreign = fabric.announced or fabric.hypothetical or p2p_unknown or bool(placed.domains)
     asked = ErrorQuestion(place_, str(primitive), placed.ranks, size, device.startswith(_AMD), racks, foreign=foreign)
@@ -177,7 +165,27 @@ def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: f
         basis = "datasheet"
     elif fabric.announced:
         basis = "announced"
-    return ErrorGround(asked, basis, device, outer.name, p2p_unknown, machine_spread(placed, primitive, readings))
+    posterior = _posterior(fabric, primitive, placed, readings)
+    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.own_rows
+    return ErrorGround(
+        asked=asked,
+        basis=basis,
+        device=device,
+        wire=outer.name,
+        p2p_unknown=p2p_unknown,
+        machine=posterior,
+        own_rows=own_rows,
+    )
+
+
+def _posterior(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readings: Readings) -> Callable[[float], float] | None:
+    """Sigma of the machine's factor on this group; None where none is in the price."""
+    machine = fabric.machine
+    if machine is None or readings.numbers != "measured":
+        return None
+    scope = scope_of(fabric, [span.tier.name for span in placed.spans])
+    known = machine.sigma(primitive, scope, placed.ranks, 1e6)
+    return None if known is None else lambda size: float(machine.sigma(primitive, scope, placed.ranks, size) or 0.0)
 
 
 def before_dials(fabric: Fabric) -> Fabric | None:
@@ -191,28 +199,26 @@ def has_library_layer(placed: PlacedGroup, primitive: Primitive) -> bool:
 
 
 def generation_of(fabric: Fabric) -> str:
-    """Of the GPUs, as rows are compared by; a device that is not known is a generation of its own."""
-    facts = fabric.library_facts
-    told = facts.gpu if facts and facts.gpu else ""
-    return GENERATIONS.get(fabric.device or "", fabric.device or told)
+    """The GPUs' generation as rows are compared by; a device that is not known is a generation of its own."""
+    device, facts = fabric.device or "", fabric.library_facts
+    if device in _OWN_GENERATION:
+        return device
+    media = [medium and medium.name for medium in media_of(fabric)]
+    known = gpus_of(None, GENERATIONS.get(device) or (facts.gpu if facts else None), media, "")
+    return device if device and device not in GENERATIONS else known[0] if known else ""
 
 
-def medium_of(tier: Tier) -> str:
-    """What a tier's links are, by its name: ``nvlink``, ``xgmi``, ``pcie``, or a network, else the name itself."""
-    name = tier.name.lower()
-    known = next((medium for medium in _INSIDE if name.startswith(medium)), "")
-    return known or next((medium for start, medium in _NETWORKS.items() if name.startswith(start)), name)
+def medium_of(fabric: Fabric, tier: Tier) -> str:
+    """A tier's medium as rows are compared by, whatever its version: ``nvlink``, ``pcie``, ``ib``; else the tier's name."""
+    at = [own.name for own in fabric.tiers].index(tier.name)
+    medium = media_of(fabric)[at]
+    name = tier.name.lower() if medium is None else medium.name.rstrip("0123456789")
+    return _ALIKE.get(name, name)
 
 
-def is_network(tier: Tier) -> bool:
+def is_network(fabric: Fabric, tier: Tier) -> bool:
     """Whether a tier joins nodes."""
-    return medium_of(tier) in _NETWORKS.values() or tier.ranks_inside > 1
-
-
-def _narrower(asked: ErrorQuestion, posterior: float) -> float | None:
-    """A shipped machine's sigma where it says more than the distance to all measured rows does."""
-    alone, with_rows = spread_of(asked, law(), index()), spread_of(asked, law(), index(), posterior)
-    return posterior if with_rows.sigma < alone.sigma else None
+    return medium_of(fabric, tier) in NETWORKS or tier.ranks_inside > 1
 
 
 def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, changed: bool) -> Interval:
@@ -223,11 +229,8 @@ def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, c
     if ground.p2p_unknown:  # nobody is faster for want of P2P
         high = known["kappa"] * hypot(spread.sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
-    rows = 0 if asked.foreign else comparable(asked, index())
-    own = ground.machine.own_rows if posterior is not None and ground.machine is not None else 0
-    rows = own or rows
-    ships = ground.machine is not None and not own
-    basis = ground.basis or _basis(asked, spread, rows, None if ships else posterior, changed=changed)
+    rows = ground.own_rows or (0 if asked.foreign or posterior is not None else comparable(asked, index()))
+    basis = ground.basis or _basis(asked, spread, rows, posterior, changed=changed)
     return Interval(
         low_s=total_s * exp(-wide),
         high_s=total_s * exp(high),
@@ -241,13 +244,18 @@ def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, c
 
 
 def _by_datasheet(ground: ErrorGround, total_s: float) -> Interval:
-    """Prices without a library's own time are mostly too fast: the shift of their class is in the interval."""
+    """Prices without a library's own time are mostly too fast: the shift of their class is in the interval.
+
+    The class is of GPUs that NCCL and RCCL were measured on: others are no surer than what was not measured.
+    """
     asked, known = ground.asked, law()
     scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
-    sigma = by_size(known, f"datasheet_{scope}", at)
+    plain = by_size(known, f"datasheet_{scope}", at)
+    far = 0.0 if asked.place in index() and not asked.foreign else unmeasured(known, scope, at)
+    sigma = hypot(plain, far)
     shift = by_size(known, f"datasheet_mean_{scope}", at, signed=True)
     wide = high = known["kappa"] * sigma
-    parts: tuple[tuple[str, float], ...] = (("datasheet", sigma), ("shift", shift))
+    parts: tuple[tuple[str, float], ...] = (("datasheet", plain), *((("unmeasured", far),) if far else ()), ("shift", shift))
     reason = "a datasheet's numbers without a library's own time, mostly too fast"
     if ground.p2p_unknown:
         high, parts, reason = known["kappa"] * hypot(sigma, known["p2p"]), (("p2p", known["p2p"]), *parts), _WORDS["p2p"]
@@ -283,13 +291,12 @@ def _reason(ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: 
     """The largest part beside the base in words, if it is felt; else how many rows are like it."""
     base = dict(parts).get("base", 0.0)
     name, value = max(((name, value) for name, value in parts if name != "base"), key=lambda part: part[1], default=("base", 0.0))
-    if name == "machine" and ground.machine is not None and not ground.machine.own_rows:
-        return "owners of such machines differ this much"
-    if name == "base" and ground.machine is not None and ground.machine.own_rows:
-        return _WORDS["machine"]
-    if name == "base" or value < base / 2:
-        count = f"{rows} measurement{'s' * (rows != 1)} like it"
-        return count if rows else "measurements of such machines"
+    if ground.own_rows and (name == "base" or value < base / 2):
+        name = "machine"
+    elif (name == "base" or value < base / 2) and rows:
+        return f"{rows} measurement{'s' * (rows != 1)} like it"
+    if name == "base":
+        return "measurements of such machines"
     if name == "unmeasured" and nearest is not None:  # so far away that it is taken as if nothing had been
         name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
     if nearest is not None and name in ("ranks", "size", "collective"):

@@ -15,7 +15,6 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, Curve, PhaseCost, ends
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup
-from colltool.fabric.ground import nearest_alpha
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, InNetwork
 from colltool.fabric.topology import capabilities_of
@@ -113,9 +112,9 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers) -> Tier:
     kind = capabilities_of(tier)
     eta_alpha = tier.eta.alpha * protocol.stretch
     # a posted send takes less than a wire's α (o below zero), but never less than nothing
-    alpha_s = largest(nearest_alpha(tier) + protocol.step_s / eta_alpha, 0.0)
+    alpha_s = largest(capabilities_of(tier).nearest_alpha_s + protocol.step_s / eta_alpha, 0.0)
     eta = Eta.model_construct(alpha=eta_alpha, beta=tier.eta.beta * protocol.share)
-    numbers: dict[str, Any] = {"eta": eta, **kind.at_alpha(alpha_s)}
+    numbers: dict[str, Any] = {"eta": eta, "bandwidth": tier.bandwidth * protocol.line, **kind.at_alpha(alpha_s)}
     switch, added = kind.in_network, tier.library.switch if tier.library is not None else None
     if switch is not None and added is not None:
         allowed = added.protocols is None or protocol.name in added.protocols

@@ -11,7 +11,7 @@ import csv
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from math import log2, sqrt
+from math import hypot, log2, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,17 +121,16 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
 def spread_of(asked: ErrorQuestion, law: Law, index: Index, posterior: float | None = None) -> PriceSpread:
     """The parts of sigma for a question.
 
-    ``posterior``: sigma of the machine's own smooth correction at this size and rank count; where it is known it stands for the
-    base where it is larger, and for racks and distance.
+    ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where it is less than distance and
+    racks leave open, it stands for these: rows of the machine itself say more than rows like it.
     """
     scope, at = ("across" if asked.place.across else "inside"), log2(asked.size)
     nearest = None if asked.foreign else nearest_row(asked, law, index)
-    found: dict[str, float] = {"base": by_size(law, f"base_{scope}", at)}
-    if posterior is not None and posterior > found["base"]:
-        found = {"machine": posterior}
-    if posterior is None:
-        found |= _far(nearest, unmeasured(law, scope, at))
-        found["racks"] = law["racks"] if asked.racks and asked.place.across else 0.0
+    base = by_size(law, f"base_{scope}", at)
+    found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(law, scope, at))
+    found["racks"] = law["racks"] if asked.racks and asked.place.across else 0.0
+    if posterior is not None and max(base, posterior) < hypot(*found.values()):
+        found = {"machine": posterior} if posterior > base else {"base": base}
     found["amd"] = law["amd"] * _fading(at, _8MB, _KNOTS["128MB"]) if asked.amd and asked.place.across else 0.0
     found["launch"] = law["launch"] * _fading(at, _KNOTS["1MB"], _256MB) if asked.one_process else 0.0
     found["dials"] = law[f"dials_{scope}"] * asked.moved

@@ -170,6 +170,11 @@ class TierCapabilities(ABC, Generic[Of]):
         assert self.tier.alpha is not None  # only a Clos may leave it to its levels
         return (self._class(self.tier.name, self.tier.endpoints, self.tier.alpha),)
 
+    @property
+    def nearest_alpha_s(self) -> Any:
+        """α of the nearest pairs as the file states it, without cables and η."""
+        return self.levels[0].alpha if self.levels else self.tier.alpha
+
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
         """Tier fields that set α of the nearest class; farther ones keep their surplus, cables add theirs."""
         return {"alpha": alpha_s}

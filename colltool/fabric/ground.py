@@ -15,6 +15,7 @@ from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.media import Medium, gpus_of, medium_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
+from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import (
     MeasuredAt,
     ProtocolNumbers,
@@ -26,9 +27,6 @@ from colltool.libraries.numbers import (
 from colltool.machines.factor import INSIDE
 from colltool.machines.shipped import machine_for
 
-_PORTED = frozenset({"star", "clos", "full_mesh", "torus", "mesh"})
-"""Topologies whose α is one number of a pair: a library's time a step adds to it."""
-
 
 def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
     """The medium of each tier, innermost first; None where nothing tells.
@@ -37,7 +35,8 @@ def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
     """
     found: list[Medium | None] = []
     for number, tier in enumerate(fabric.tiers):
-        inside = number == 0 and (len(fabric.tiers) > 1 or tier.topology != "clos")
+        # a fabric of one Clos tier joins hosts, and what is inside of these is in no tier
+        inside = number == 0 and (len(fabric.tiers) > 1 or capabilities_of(tier).joins != "hosts")
         medium = medium_of(tier.medium, tier.name, tier.bandwidth, fabric.device if inside else None)
         if medium is None and number and any(found) and fabric.library_name in ("nccl", "rccl"):
             medium = Medium("ib", "default")
@@ -58,7 +57,10 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
     gpus = gpus_of(fabric.device, facts.gpu if facts else None, media, fabric.library_name)
     tiers = []
     for tier, before, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
-        known = tier_library(fabric.library_name, gpus, medium) if layered and tier.topology in _PORTED else None
+        # where messages are routed link by link α is of links, and a library's time a step adds to no pair's
+        known = (
+            tier_library(fabric.library_name, gpus, medium) if layered and capabilities_of(tier).joined_by != "routes" else None
+        )
         numbers = _joined(_of_file(tier, before), known and _on_line(known, before))
         tiers.append(tier.with_library(numbers))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
@@ -114,7 +116,7 @@ def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
 def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
     """A protocol of schema /1, whose numbers take the place of the tier's, as numbers that stand on them at the same price."""
     eta = protocol.eta or tier.eta
-    nearest_s = nearest_alpha(tier)
+    nearest_s = capabilities_of(tier).nearest_alpha_s
     alpha_s = nearest_s if protocol.alpha is None else protocol.alpha
     bandwidth = tier.bandwidth if protocol.bandwidth is None else protocol.bandwidth
     measured = protocol.measured
@@ -125,18 +127,11 @@ def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
         # farther pairs keep their surplus over the nearest, under the protocol's own contention
         step_s=eta.alpha * (alpha_s - nearest_s),
         stretch=eta.alpha / tier.eta.alpha,
-        share=bandwidth * eta.beta / (tier.bandwidth * tier.eta.beta),
+        share=eta.beta / tier.eta.beta,
+        line=bandwidth / tier.bandwidth,
         copy_Bps=protocol.local_copy,
         measured=None if measured is None else MeasuredAt(measured.smallest, measured.largest, measured.ranks),
     )
-
-
-def nearest_alpha(tier: Tier) -> Any:
-    """α of the nearest pairs of a tier, seconds, without cables and η."""
-    if tier.alpha is not None:
-        return tier.alpha
-    levels = getattr(tier, "levels", None)
-    return levels[0].alpha if levels else 0.0
 
 
 @cache

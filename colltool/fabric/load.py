@@ -125,7 +125,7 @@ def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
 
 
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
-    """As :func:`load_fabric`, with the places of everything in the file, and errors not yet raised."""
+    """Read as :func:`load_fabric` does, with the places of everything in the file, and errors not yet raised."""
     if isinstance(fabric, Mapping):
         return _reading(fabric, "", "", overrides)
     if not isinstance(fabric, str | os.PathLike):

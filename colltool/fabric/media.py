@@ -12,9 +12,9 @@ from colltool.definitions.field_types import Accepted, Slip, Slips
 
 MEDIA = (
     "nvlink3", "nvlink4", "nvlink5", "nvlink6", "nvswitch", "xgmi", "pcie3", "pcie4", "pcie5", "pcie6", "ib", "roce", "efa",
-    "slingshot", "tcpxo", "tcpx", "socket", "ici", "neuronlink", "shm", "ub",
+    "slingshot", "tcpx", "socket", "ici", "neuronlink", "shm", "ub",
 )  # fmt: skip
-NETWORKS = frozenset({"ib", "roce", "efa", "slingshot", "tcpxo", "tcpx", "socket"})
+NETWORKS = frozenset({"ib", "roce", "efa", "slingshot", "tcpx", "socket"})
 """Media between hosts."""
 
 GENERATIONS = {
@@ -36,7 +36,7 @@ _OF_MEDIUM = {"nvlink3": "ampere", "nvlink4": "hopper", "nvlink5": "blackwell", 
 
 _WORDS = {
     "infiniband": "ib", "roce": "roce", "ethernet": "roce", "spectrum": "roce", "efa": "efa", "slingshot": "slingshot",
-    "tcpxo": "tcpxo", "tcpx": "tcpx", "tcp": "socket", "socket": "socket", "xgmi": "xgmi", "neuronlink": "neuronlink",
+    "tcpxo": "tcpx", "tcpx": "tcpx", "tcp": "socket", "socket": "socket", "xgmi": "xgmi", "neuronlink": "neuronlink",
     "pcie": "pcie4", "ndr": "ib", "xdr": "ib", "hdr": "ib", "shm": "shm", "ici": "ici", "eth": "roce",
 }  # fmt: skip
 """A word in a tier's name, and the medium that it means; the first counts."""

@@ -24,7 +24,8 @@ from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, Graph
 from colltool.fabric.tier_base import SizedTier, TierBase
 from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, Sizing
 from colltool.fabric.uneven import domain_slips
-from colltool.machines.factor import Machine
+from colltool.fabric.uplinks import open_uplinks
+from colltool.machines.factor import MeasuredMachine
 from colltool.machines.used import Applied, MachineUsed
 
 # What errors say is due in the place of each.
@@ -33,6 +34,7 @@ _LEVEL = Accepted("a level: a mapping such as {name: leaf, group: 4, alpha: 2us}
 _WRAP = Accepted("a list of true and false, one for each axis, such as [true, true, false]")
 _SLICES = Accepted("a list of shapes, such as [[2, 2, 1], [2, 2, 2]]")
 _CUBE = Accepted(f"a whole number from 2 to {ft.MAX_RANKS}, such as 4")
+_UPLINKS = Accepted("a number from 1 to 1000, such as 3")
 _LEVELS = Accepted(f"a list of 1 to {ft.MAX_DEPTH} levels, bottom up, such as [{{name: leaf, group: 4, alpha: 2us}}]")
 _PRICES = Accepted("a mapping such as {currency: USD, switch: 30000, cable: 200, optic: 600, nic: 1500}")
 _TRUNK = Accepted("the rate of an endpoint's whole trunk, such as 1.6Tbps", "rate")
@@ -113,10 +115,12 @@ class ClosTier(SizedTier):
 
     ``trunk``: what leads out of an endpoint, one direction, in all: its ranks share it, however many ports they have. ``rails``:
     ``only`` where rails never meet: ranks at different places of their domains reach each other by way of a neighbour inside one.
+    ``oversubscription``: of the uplinks of each endpoint, where there is one level (:mod:`colltool.fabric.uplinks`).
     """
 
     topology: Literal["clos"]
     alpha: ft.Alpha | None = None
+    oversubscription: Annotated[ft.Ratio | None, _UPLINKS] = None
     trunk: Annotated[ft.Bandwidth | None, _TRUNK] = None
     levels: Annotated[tuple[Annotated[Level, _LEVEL], ...], Field(min_length=1, max_length=ft.MAX_DEPTH), _LEVELS] | None = None
     planes: Annotated[Planes | None, PLANES] = None
@@ -140,6 +144,7 @@ class ClosTier(SizedTier):
     def _levels_agree(self) -> ClosTier:
         """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at most ``MAX_RATIO``."""
         parts.check_switch(self.in_network, self.protocols or ())
+        self.__dict__.update(open_uplinks(self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk))
         levels, size, slips, names = self.levels, self.size, [], self.level_names
         if self.trunk is not None and (other := next((key for key in ("levels", "sizing") if getattr(self, key)), None)):
             fix = "remove it, and describe the switches inside an endpoint as a tier of their own"
@@ -182,6 +187,8 @@ Tier = Annotated[
 ]
 
 
+_NOT_IN_2 = "colltool.fabric/2 has no {key}: what a library takes on a tier is found by its device and medium"
+_IN_2 = "set the tier's own alpha, bandwidth or eta, which act under every protocol; numbers of your own: colltool calibrate"
 MPI_POST_S = 0.43e-6
 """LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov), tests/benchmarks/fit_mpi.py."""
 
@@ -227,8 +234,8 @@ class Fabric(Part):
     prices: Annotated[Prices | None, _PRICES] = None
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
-    _machine: Machine | None = PrivateAttr(default=None)
-    _own_machine: Machine | None = PrivateAttr(default=None)
+    _machine: MeasuredMachine | None = PrivateAttr(default=None)
+    _own_machine: MeasuredMachine | None = PrivateAttr(default=None)
     _filed: Fabric | None = PrivateAttr(default=None)
     _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
@@ -249,7 +256,7 @@ class Fabric(Part):
 
     @property
     def library_name(self) -> LibraryName:
-        """Whose schedules run on it; ``all`` where any may."""
+        """Library whose schedules run on it; ``all`` where any may."""
         facts = self.library_facts
         return facts.name if facts else "all"
 
@@ -276,11 +283,11 @@ class Fabric(Part):
         )
 
     def on_datasheet(self) -> Fabric:
-        """By its tiers' own numbers (layers 1 and 2), with a launch that the file states, and without what a library adds."""
+        """Wires and contention (layers 1 and 2), with a launch that the file states, without what a library adds."""
         return self.view("datasheet", self._without_library)
 
     def on_wires(self) -> Fabric:
-        """As :meth:`on_datasheet`, without a launch: what ``--ideal`` prices."""
+        """Wires alone, without a launch: what ``--ideal`` prices."""
         return self.view("wires", lambda: self._without_library().model_copy(update={"launch_overhead": 0.0}))
 
     def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
@@ -296,22 +303,22 @@ class Fabric(Part):
         return self.model_copy(update={"tiers": tiers, **library}).with_reached(()).with_machine(None)
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> MeasuredMachine | None:
         """What was measured of this machine beyond its library (layer 4); None where nothing was."""
         return self._machine
 
-    def with_machine(self, machine: Machine | None) -> Fabric:
+    def with_machine(self, machine: MeasuredMachine | None) -> Fabric:
         """The fabric as a machine that was measured."""
         fabric = self.model_copy()
         fabric._machine = machine
         return fabric
 
     @property
-    def own_machine(self) -> Machine | None:
+    def own_machine(self) -> MeasuredMachine | None:
         """The machine of its owner's rows, which stands before those that ship; None without any."""
         return self._own_machine
 
-    def with_own_machine(self, machine: Machine) -> Fabric:
+    def with_own_machine(self, machine: MeasuredMachine) -> Fabric:
         """The fabric with the measured rows of its owner."""
         fabric = self.with_machine(machine)
         fabric._own_machine = machine
@@ -338,7 +345,7 @@ class Fabric(Part):
         return Applied(self._overrides, MachineUsed.of(self._machine))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's; tiers learn how many ranks they now have inside."""
+        """Copy as pydantic does; tiers learn how many ranks they now have inside."""
         copy = super().model_copy(update=update, deep=deep)._nested()
         copy._views = {}
         return copy
@@ -384,6 +391,21 @@ class Fabric(Part):
 
     def __hash__(self) -> int:
         return hash((self.name, self.launch_overhead, len(self.tiers)))
+
+    @model_validator(mode="after")
+    def _form_agrees(self) -> Fabric:
+        """A file of schema /2 keeps what a library takes out: it is data of the library's, or a machine file of one's own."""
+        if self.schema_ == "colltool.fabric/1":
+            return self
+        slips = []
+        for number, tier in enumerate(self.tiers):
+            for key in ("protocols", "algorithms"):
+                if getattr(tier, key) is not None:
+                    slips.append(Slip(_NOT_IN_2.format(key=key), _IN_2, ("tiers", number, key)))
+            if tier.switches is not None and tier.switches.protocols is not None:
+                slips.append(Slip(_NOT_IN_2.format(key="protocols"), _IN_2, ("tiers", number, "in_network", "protocols")))
+        parts.refuse(slips)
+        return self
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:

@@ -14,13 +14,13 @@ from colltool.base.errors import ColltoolError, given, nearest
 from colltool.base.files import read_text
 from colltool.fabric.ground import media_of
 from colltool.fabric.model import Fabric
-from colltool.machines.factor import INSIDE, Machine
+from colltool.machines.factor import INSIDE, MeasuredMachine
 
 if TYPE_CHECKING:
     from colltool.machines.own import MachineFile, MachineRow
 
 SUFFIX = ".machine.yaml"
-OwnMachine = Machine | str | os.PathLike[str]
+OwnMachine = MeasuredMachine | str | os.PathLike[str]
 """A machine that was made of rows, or the path of its file."""
 
 
@@ -36,14 +36,14 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
     Raises:
         ColltoolError: a file that cannot be read, or one of another device or other media; names both.
     """
-    if isinstance(machine, Machine):
+    if isinstance(machine, MeasuredMachine):
         return _with(fabric, machine)
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
     return fabric.view(f"on {path}\n{text}", lambda: _with(fabric, _machine_of(fabric, text, path)))
 
 
-def _with(fabric: Fabric, machine: Machine) -> Fabric:
+def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
     """The same machine before overrides and under others: d is of the machine, not of what is asked about it."""
     filed, again = fabric.filed, fabric.again
     found = fabric.with_own_machine(machine)
@@ -60,7 +60,7 @@ def _with(fabric: Fabric, machine: Machine) -> Fabric:
     return found.with_overrides(tuple(fabric.overrides), before, with_others)
 
 
-def _machine_of(fabric: Fabric, text: str, path: str) -> Machine:
+def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
     from colltool.machines.own import machine_of, read_machine_file
 
     file = read_machine_file(text, path)
@@ -97,4 +97,3 @@ def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow,
 
 def _another(fabric: Fabric) -> str:
     return f"measure {fabric.name} and write {given('output', f'{fabric.name}{SUFFIX}')}, or leave this file out"
-

@@ -52,6 +52,7 @@ COMMENTS = {
     "tiers.sizing": "for counts and the bill: rails apart, NICs of an endpoint on each, ports of a switch",
     "launch_overhead": "of a call, before its first byte",
     "library": "whose schedules are ranked; gpu and cpu are for NCCL's own cost model",
+    "numbers": "datasheet: without what was measured",
     "hypothetical": "no such hardware: nobody launches anything on it",
     "announced": "nobody has measured one: the vendor's figures",
     "measured_on": "the machine that the measured numbers were taken over from",

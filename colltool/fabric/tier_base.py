@@ -156,7 +156,7 @@ class TierBase(Part):
         return None
 
     def on_datasheet(self) -> Self:
-        """By its own numbers: without what a library adds."""
+        """The tier by its own numbers, without what a library adds."""
         switch = {"in_network": one.model_copy(update={"protocols": None})} if (one := self.switches) else {}
         tier = self.model_copy(update={"protocols": None, "algorithms": None, **switch})
         tier._library = None

@@ -218,7 +218,7 @@ def numbers_of(fabric: Fabric) -> dict[Place, str]:
     every = values_of(fabric)
     found: dict[Place, str] = {}
     for place, key in keys_of(fabric).items():
-        timed = place == ("launch_overhead",) or (place[0] == "tiers" and place[2] != "sizing")
+        timed = place == ("launch_overhead",) or (place[0] == "tiers" and len(place) > 2 and place[2] != "sizing")
         if timed and isinstance(every[place], float):
             found[place] = key
     return found
@@ -232,7 +232,7 @@ def keys_of(fabric: Fabric) -> dict[Place, str]:
         if steps[0] == "tiers" and len(steps) > 2:
             tier = fabric.tiers[int(steps[1])]
             steps = [tier.name, *steps[2:]]
-            if steps[1] == "levels" and steps[2].isdecimal():
+            if steps[1] == "levels" and len(steps) > 2 and steps[2].isdecimal():
                 steps[2] = capabilities_of(tier).levels[int(steps[2])].name
         found[place] = ".".join(step.rstrip("_") for step in steps)  # the field global_ of a dragonfly is global in its file
     return found

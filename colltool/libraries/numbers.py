@@ -35,7 +35,7 @@ class ProtocolNumbers(NamedTuple):
         share: e, of BW·η_β; above 1 where the library was measured to reach more.
         copy_Bps: rate at which a rank moves the part of M that it keeps; None where that is free.
         host_Bps: a rate that a CPU or proxy sets, whatever the line; it takes the place of ``share``.
-        stretch: of the tier's η_α, where a file of the old form gave a protocol its own.
+        stretch, line: of the tier's η_α and bandwidth, where a file of the old form gave a protocol its own.
     """
 
     name: str
@@ -47,6 +47,7 @@ class ProtocolNumbers(NamedTuple):
     measured: MeasuredAt | None = None
     host_Bps: float | None = None
     stretch: float = 1.0
+    line: float = 1.0
 
 
 class SwitchNumbers(NamedTuple):

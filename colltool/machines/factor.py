@@ -32,7 +32,7 @@ class RankLine(NamedTuple):
     sigma: tuple[float, ...]
 
 
-class Place(NamedTuple):
+class GridCell(NamedTuple):
     """A grid cell by its lower corner, and how far into it a value lies (0 to 1; arrays where the sizes are)."""
 
     index: Any
@@ -70,19 +70,19 @@ class MachineFactor:
         return low + (high - low) * column.share
 
 
-def _place(points: Sequence[float], at: float) -> Place:
+def _place(points: Sequence[float], at: float) -> GridCell:
     index = bisect_right(points, at) - 1
     if index < 0:
-        return Place(0, 0.0)
+        return GridCell(0, 0.0)
     if index >= len(points) - 1:
-        return Place(len(points) - 1, 0.0)
-    return Place(index, (at - points[index]) / (points[index + 1] - points[index]))
+        return GridCell(len(points) - 1, 0.0)
+    return GridCell(index, (at - points[index]) / (points[index + 1] - points[index]))
 
 
-def _size_place(size: float) -> Place:
+def _size_place(size: float) -> GridCell:
     at = min(max(log2(size) - _FIRST, 0.0), len(SIZES) - 1.0)
     index = min(int(at), len(SIZES) - 2)
-    return Place(index, at - index)
+    return GridCell(index, at - index)
 
 
 def _between_arrays(lower: Sequence[float], upper: Sequence[float], share: float, sizes: Any) -> Any:
@@ -113,7 +113,7 @@ class OwnProtocol(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Machine:
+class MeasuredMachine:
     """What is known of one kind of machine beyond wires, contention and library.
 
     Args:
@@ -126,7 +126,6 @@ class Machine:
         sources: number of rows by the id of their source.
         exceptions: falls of the bus bandwidth by more than a tenth that rows show.
         file: that its owner's rows are in; empty for a machine that ships.
-        scopes: those of the file's rows.
         idle: scopes of the file that the fabric does not have.
         protocols: a library's numbers that the file gives for an algorithm and protocol.
     """
@@ -142,13 +141,17 @@ class Machine:
     sources: dict[str, int] = field(default_factory=dict)
     exceptions: tuple[dict[str, Any], ...] = ()
     file: str = ""
-    scopes: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     protocols: tuple[OwnProtocol, ...] = ()
 
     @property
     def rows(self) -> int:
         return sum(self.sources.values())
+
+    @property
+    def own_rows(self) -> int:
+        """Rows of its owner's file; 0 for a machine that ships."""
+        return self.rows if self.file else 0
 
     def d(self, primitive: str, scope: str, ranks: int, size: Number) -> Number:
         """ln of what the machine takes over what layers 1 to 3 say; 0 where nothing is known. ``size``: bytes, or an array."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_FALL = 0.1
 """Share of the bus bandwidth that may go as the message doubles."""
-_MARGIN = 6e-4  # of a step: what rounding to four decimals and an early end of the iteration may take
+_MARGIN = 1.2e-3  # of a step: what rounding to three decimals and an early end of the iteration may take
 _MOST_ROUNDS = 4000
 _CLOSE = 1e-4
 _STIFF = 3.0  # the multipliers' penalty, where weights are 1 in the mean
@@ -101,7 +101,7 @@ def _clipped(step: Floats, bounds: Bounds) -> Floats:
 
 
 def _steps(d: Floats) -> tuple[Floats, Floats]:
-    """From each point to the next, along sizes and along ranks."""
+    """Steps from each point to the next, along sizes and along ranks."""
     import numpy as np
 
     return np.diff(d, axis=1), np.diff(d, axis=0)

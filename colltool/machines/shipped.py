@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, nearest
-from colltool.machines.factor import INSIDE, Borrowed, Machine, MachineFactor, RankLine
+from colltool.machines.factor import INSIDE, Borrowed, MachineFactor, MeasuredMachine, RankLine
 
 SCHEMA = "colltool.machine-data/1"
 FOLDER = Path(__file__).parent / "data"
@@ -34,7 +34,7 @@ def index() -> tuple[Entry, ...]:
     return tuple(Entry(one["name"], tuple(one["devices"]), one["inside"], tuple(one["outside"])) for one in listed)
 
 
-def machine_for(device: str | None, inside_medium: str, outside_medium: str | None) -> Machine | None:
+def machine_for(device: str | None, inside_medium: str, outside_medium: str | None) -> MeasuredMachine | None:
     """The measured machine with this device and these media, None where there is none.
 
     Without rows on the outer medium what is known inside a domain still holds: its other scopes are 0.
@@ -50,7 +50,7 @@ def machine_for(device: str | None, inside_medium: str, outside_medium: str | No
 
 
 @cache
-def _joined(across: str, inside: str) -> Machine:
+def _joined(across: str, inside: str) -> MeasuredMachine:
     """A machine whose inner domain is another one's: an instance of a cloud has the vendor's board."""
     found = machine(across)
     if across == inside:
@@ -63,7 +63,7 @@ def _joined(across: str, inside: str) -> Machine:
 
 
 @cache
-def machine(name: str) -> Machine:
+def machine(name: str) -> MeasuredMachine:
     """A shipped machine by name.
 
     Raises:
@@ -75,13 +75,13 @@ def machine(name: str) -> Machine:
     return from_data(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
 
 
-def from_data(data: dict[str, Any]) -> Machine:
+def from_data(data: dict[str, Any]) -> MeasuredMachine:
     """A machine of the data that :func:`text_of` writes."""
     lines: dict[tuple[str, str], list[RankLine]] = {}
     for one in data["factors"]:
         line = RankLine(one["ranks"], tuple(one["d"]), tuple(one["sigma"]))
         lines.setdefault((one["primitive"], one["scope"]), []).append(line)
-    return Machine(
+    return MeasuredMachine(
         name=data["name"],
         devices=tuple(data["devices"]),
         generation=data["generation"],
@@ -95,7 +95,7 @@ def from_data(data: dict[str, Any]) -> Machine:
     )
 
 
-def text_of(machine: Machine) -> str:
+def text_of(machine: MeasuredMachine) -> str:
     """A machine as JSON: a line a primitive, scope and rank count."""
     head = {
         "schema": SCHEMA,
@@ -119,12 +119,11 @@ def _listed(key: str, items: list[str]) -> str:
 
 
 def _line(primitive: str, scope: str, line: RankLine) -> str:
-    d = ",".join(rounded(value, 4) for value in line.d)
-    sigma = ",".join(rounded(value, 3) for value in line.sigma)
+    d, sigma = (",".join(rounded(value) for value in values) for values in (line.d, line.sigma))
     return f'{{"primitive":"{primitive}","scope":"{scope}","ranks":{line.ranks},"d":[{d}],"sigma":[{sigma}]}}'
 
 
-def rounded(value: float, decimals: int) -> str:
-    """At most four significant digits and so many decimals."""
-    text = f"{round(value, decimals):.4g}"
+def rounded(value: float) -> str:
+    """Three decimals: a thousandth of the price."""
+    text = f"{value:.3f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text

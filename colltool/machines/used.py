@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
-from colltool.machines.factor import Machine
+from colltool.machines.factor import MeasuredMachine
 
 
 class MachineUsed(NamedTuple):
@@ -20,7 +20,7 @@ class MachineUsed(NamedTuple):
     idle: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, machine: Machine | None) -> MachineUsed | None:
+    def of(cls, machine: MeasuredMachine | None) -> MachineUsed | None:
         if machine is None:
             return None
         return cls(machine.file or machine.name, machine.rows, bool(machine.file), machine.idle)

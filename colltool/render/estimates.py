@@ -291,7 +291,7 @@ def within_words(low: float, high: float) -> str:
     """``-34% to +51%``, or ``within a factor of 4 either way``, of ends relative to a price."""
     if 1 + high <= WIDE:
         return f"{_signed(low)} to {_signed(high)}"
-    factor = format_count(1 + high, 2 if high < 9 else 1)
+    factor = format_count(1 + high, 2) if high < 9 else f"{1 + high:.0f}"
     if abs((1 + low) * (1 + high) - 1) < 0.02:
         return f"within a factor of {factor} either way"
     return f"{format_count(1 + low, 2)} to {factor} times that"
@@ -302,7 +302,7 @@ def _signed(share: float) -> str:
 
 
 def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
-    """Of several prices, each with its seconds: the narrowest and the widest; empty without any."""
+    """Narrowest and widest of several prices, each with its seconds; empty without any."""
     found = sorted(
         {_told(one, seconds): one.larger_side(seconds) for one, seconds in intervals}.items(), key=lambda pair: pair[1]
     )

@@ -73,8 +73,9 @@ def test_no_table_lists_it() -> None:
 
 def test_nccl_has_none() -> None:
     found = colltool.price(fabric(star(16), library="nccl"), "ar", size=1e3, algorithms=["ring", "parameter-server"])
-    assert [row.spec for row in found.leading] == ["ring"]
-    (other,) = found.others
+    assert [row.spec for row in found.runnable] == ["ring"]
+    assert found.best.spec == "parameter-server"  # named, so it is compared
+    other = found.best
     assert other.not_selected_reason == NotRun("no_schedule", "nccl")
 
 

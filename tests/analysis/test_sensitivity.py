@@ -12,6 +12,7 @@ from colltool.analysis.benchmark_command import experiment
 from colltool.analysis.sensitivity import MOST_DRAWN, affordable, draws
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import AR
+from colltool.fabric.ground import under_library
 from colltool.fabric.variants import USUAL, numbers_of, parameter_ranges, with_values
 from colltool.render.dispatch import rendered
 
@@ -227,7 +228,7 @@ def test_what_to_measure(key: str, command: str) -> None:
 
 def test_what_to_measure_elsewhere() -> None:
     assert experiment(colltool.load_fabric("torus512"), AR, "torus.alpha", 512) == ""
-    mpi = colltool.load_fabric("dgx-h100").under("mpi")
+    mpi = under_library(colltool.load_fabric("dgx-h100"), "mpi")
     assert experiment(mpi, AR, "ib.bandwidth", 32) == "mpirun -np 4 -N 1 osu_allreduce -m 268435456:4294967296"
 
 

@@ -86,9 +86,9 @@ def with_hop(data: Data, hop: Hop) -> Data:
     return data | {"tiers": [*inner, outer]}
 
 
-def picked(fabric: Fabric, row: Row) -> AlgorithmEstimate:
+def picked(fabric: Fabric, row: Row, **readings: Any) -> AlgorithmEstimate:
     """The price of what NCCL picks, of a forced algorithm, or of the fastest where NCCL has no choice."""
-    found = colltool.price(fabric, row.collective, size=row.bytes, ranks=row.ranks, algorithms=row.algorithm or ())
+    found = colltool.price(fabric, row.collective, size=row.bytes, ranks=row.ranks, algorithms=row.algorithm or (), **readings)
     runs = found.library.runs if found.library and not row.algorithm else None
     return runs or found.best
 
@@ -196,7 +196,7 @@ def fitted_hop(bases: dict[str, Data], without: Collection[str] = ()) -> Hop:
 _ALL = ("ampere", "hopper", "blackwell", "vr200")
 _EIGHTS = ("ampere", "hopper", "b200", "b300")
 _RACKS = ("gb200", "gb300", "vr200")
-_CLOUDS = ("ib", "roce", "efa", "tcpxo")
+_CLOUDS = ("ib", "roce", "efa", "tcpx")
 _HOST = "LL's rate is a CPU's and a proxy's, not the NIC's"
 _COLLNET = "Switches: NCCL's own model, 31 us for the network hop of CollNetDirect, over two passes of two levels"
 _HAND = "by coordinate descent, as tests/benchmarks/fit_across.py does it"
@@ -218,9 +218,7 @@ def tables(network: Hop, slingshot: Hop) -> list[str]:
         _hop_table(("ib",), _ALL, f"{told}. {_COLLNET}", network, 2.4) + f"switch = {library_file.text_of(switch)}\n",
         _hop_table(("roce",), _ALL, told, network, 6.0),
         _hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", _EFA, 6.0),
-        _hop_table(
-            ("tcpxo",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0
-        ),
+        _hop_table(("tcpx",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0),
         _hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
         _spark_table(),
         *_reached_tables(),

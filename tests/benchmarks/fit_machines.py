@@ -4,13 +4,14 @@
 
 r = ln(measured / price of wires, contention and library) of each row of role ``fit`` goes through a Gaussian process over size
 and ranks (:mod:`colltool.machines.smoother`; a time above that of a larger message is first levelled with it), and its mean
-through :mod:`colltool.machines.shape`. ``--check``: write nothing, exit 1 if a file would change. ``--accuracy``: errors with each
-source left out of layers 3 and 4, beside those of the library alone.
+through :mod:`colltool.machines.shape`. ``--check``: write nothing, exit 1 if a file would change. ``--accuracy``: errors with
+each source left out of layers 3 and 4, beside those of the library alone.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -35,7 +36,7 @@ from colltool.estimate.results import Price  # noqa: E402
 from colltool.fabric.load import fabric_data  # noqa: E402
 from colltool.fabric.model import Fabric  # noqa: E402
 from colltool.machines import shipped  # noqa: E402
-from colltool.machines.factor import INSIDE, SIZES, Borrowed, Machine, MachineFactor  # noqa: E402
+from colltool.machines.factor import INSIDE, SIZES, Borrowed, MachineFactor, MeasuredMachine  # noqa: E402
 from colltool.machines.shape import MOST_FALL, allowing, room_of, shaped  # noqa: E402
 from colltool.machines.smoother import (  # noqa: E402
     Observation,
@@ -58,7 +59,7 @@ CORRELATIONS = (
 )
 SMOOTHERS = {
     INSIDE: Smoother(
-        parts=(Smooth(0.1, 1.5, 1.0),), source=Smooth(0.03, 3.0, 1.0), noise=0.03, other_primitive=0.3, other_machine=0.9
+        parts=(Smooth(0.1, 1.5, 1.0),), source=Smooth(0.05, 3.0, 1.0), noise=0.03, other_primitive=0.3, other_machine=0.9
     ),
     "across": Smoother(
         parts=(Smooth(0.7, 8.0, 5.0), Smooth(0.2, 4.0, 2.0), Smooth(0.2, 2.0, 1.0)),
@@ -103,8 +104,8 @@ MACHINES = (
         "dgx-h100", ("h100", "h200", "h800", "h20"), "hopper", "nvlink4", {"ib": "dgx-h100", "roce": "hgx-h200"}, "dgx-h100",
         ("dgx-h100", "hgx-h200", "hgx-h800"), ("dgx-b200",),
     ),
-    Shipped("aws-p5", ("h100", "h200"), "hopper", "nvlink4", {"efa": "aws-p5"}, "", ("aws-p5",)),
-    Shipped("gcp-a3-mega", ("h100",), "hopper", "nvlink4", {"tcpx": "gcp-a3-mega"}, "", ("gcp-a3-mega",)),
+    Shipped("aws-p5", ("h100", "h200"), "hopper", "nvlink4", {"efa": "aws-p5"}, "", ("aws-p5",), ("dgx-h100",)),
+    Shipped("gcp-a3-mega", ("h100",), "hopper", "nvlink4", {"tcpx": "gcp-a3-mega"}, "", ("gcp-a3-mega",), ("dgx-h100",)),
     Shipped(
         "dgx-a100", ("a100-80gb", "a100-40gb", "a800"), "ampere", "nvlink3", {"ib": "dgx-a100", "roce": "dgx-a100"}, "dgx-a100",
         ("dgx-a100",),
@@ -126,20 +127,9 @@ OF_FABRIC = {fabric: machine for machine in MACHINES for fabric in machine.fabri
 
 
 @cache
-def library_data(name: str, without: frozenset[str]) -> Data:
-    """A fabric without what was measured beside its library: no software but the posting of an all-to-all."""
-    if name in fit_across.KINDS:
-        return fit_fabrics._across(name, without)
-    data = fit_fabrics.with_inside(fit_fabrics.shipped(name), without) if name in fit_fabrics.KNOWN else fabric_data(name)
-    library = data.get("library")
-    if not isinstance(library, dict) or "reached" not in library:
-        return data
-    kept = [entry for entry in library["reached"] if "software" not in entry or _is_posting(entry)]
-    return data | {"library": library | {"reached": kept}}
-
-
-def _is_posting(entry: Data) -> bool:
-    return bool(entry["primitives"] == ["all_to_all"] and entry["algorithm"] != ["pairwise"])
+def library_data(name: str, without: frozenset[str]) -> Data | str:
+    """Layers 1 to 3 of a fabric, made without some sources."""
+    return fit_fabrics.fitted(name, without) if without and name in fit_fabrics.INSIDE else name
 
 
 @cache
@@ -151,7 +141,7 @@ def library_price(row: Row, without: Collection[str] = ()) -> float | None:
     """Seconds of a row by layers 1 to 3, made without some sources; None where these do not say."""
     try:
         fabric = library_fabric(row.source.fabric, row.source.set, frozenset(without))
-        return float(fit_across.picked(fabric, row).total_s)
+        return float(fit_across.picked(fabric, row, numbers="library").total_s)
     except ColltoolError:
         return None
 
@@ -160,7 +150,7 @@ def library_ways(fabric: str, change: str, primitive: str, ranks: int, size: int
     """Every way of layers 1 to 3, as this package prices them."""
     try:
         loaded = library_fabric(fabric, change, frozenset())
-        found: Price = colltool.price(loaded, primitive, size=size, ranks=ranks)
+        found: Price = colltool.price(loaded, primitive, size=size, ranks=ranks, numbers="library")
     except ColltoolError:
         return None
     return found
@@ -230,12 +220,13 @@ _BEYOND_INSIDE = 3  # where the process has forgotten
 
 
 def grid_ranks(machine: Shipped, measured: Collection[int], *, inside: bool) -> tuple[int, ...]:
-    """Measured counts, and doublings of the usual domain (inside one, of 2): every second below the first measured and from two
-    doublings past the last on.
+    """Measured counts; doublings of the usual domain and half-way between them (inside one, of 2), every second doubling from two
+    past the last measured on, and below the first.
     """
     first, last = min(measured), max(measured)
     unit = 2 if inside else 2 * machine.domains[0]
-    near = {unit * 2**at for at in range(24) if first <= unit * 2**at <= 4 * last}
+    doublings = [unit * 2**at for at in range(24) if first <= unit * 2**at <= 4 * last]
+    near = {*doublings, *(count * 3 // 2 for count in doublings[:-1] if not inside)}  # between them prices rise unevenly
     below = {2 * 4**at for at in range(12) if 2 * 4**at < first}
     beyond = _BEYOND_INSIDE if inside else _BEYOND
     far = {last * 2**at for at in range(4 if not inside else beyond, beyond + 1, 2)}
@@ -362,7 +353,7 @@ def made(
     refit: bool = False,
     keep_order: bool = True,
     only: Collection[Key] | None = None,
-) -> Machine:
+) -> MeasuredMachine:
     """A machine's factors, made without some sources.
 
     ``refit``: layers 1 to 3 too are made without them; ``keep_order``: as :mod:`colltool.machines.shape` has it; ``only``: these
@@ -385,7 +376,7 @@ def made(
                 factors[primitive, scope], told = _factor(name, primitive, scope, ranks, observed, keep_order)
                 exceptions += told
     counted = [row.source.source_id for row in used]
-    return Machine(
+    return MeasuredMachine(
         name=name,
         devices=machine.devices,
         generation=machine.generation,
@@ -423,7 +414,7 @@ def left_out(name: str, *, refit: bool, keep_order: bool) -> list[Judged]:
     return found
 
 
-def judge(row: Row, machine: Machine, without: Collection[str] = ()) -> Judged | None:
+def judge(row: Row, machine: MeasuredMachine, without: Collection[str] = ()) -> Judged | None:
     priced = library_price(row, without)
     if priced is None:
         return None
@@ -467,12 +458,25 @@ def main() -> int:
     shipped.FOLDER.mkdir(exist_ok=True)
     for name, text in texts.items():
         file = shipped.FOLDER / name
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
+        if not file.exists() or not is_same(file.read_text(encoding="utf-8"), text):
             changed.append(name)
             if not check:
                 file.write_text(text, encoding="utf-8")
     print(f"{len(texts)} files, changed: {', '.join(changed) or 'none'}")
     return int(bool(changed) and check)
+
+
+_NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?")
+_LAST_DIGIT = 1.1e-3
+"""By how much d or sigma may differ between two libraries of linear algebra: in the third decimal."""
+
+
+def is_same(text: str, other: str) -> bool:
+    """Whether two files hold the same words, and numbers that differ in the last digit at most."""
+    if _NUMBER.sub("", text) != _NUMBER.sub("", other):
+        return False
+    numbers = zip(map(float, _NUMBER.findall(text)), map(float, _NUMBER.findall(other)), strict=True)
+    return all(abs(first - second) <= _LAST_DIGIT for first, second in numbers)
 
 
 def index_text() -> str:

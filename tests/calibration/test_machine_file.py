@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
 from math import exp, log, sqrt
 from pathlib import Path
@@ -126,17 +127,19 @@ def by_bytes(row: published.Row) -> int:
     return row.bytes
 
 
-def by_machine(what: str, when: str) -> list[float]:
-    """The mean over the rows of each machine: one published at 150 points speaks no louder than one at 6."""
-    machines = sorted({pair.source for pair in pairs()})
-    return [mean(getattr(getattr(pair, when), what) for pair in pairs() if pair.source == machine) for machine in machines]
+def by_machine(what: str, when: str, middle: Callable[[list[float]], float] = mean) -> list[float]:
+    """A middle over the rows of each machine: one published at 150 points speaks no louder than one at 6."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for pair in pairs():
+        found[pair.source].append(getattr(getattr(pair, when), what))
+    return [middle(values) for values in found.values()]
 
 
 def test_three_rows_halve_the_error_of_the_others() -> None:
-    before, after = by_machine("off", "before"), by_machine("off", "after")
+    before, after = by_machine("off", "before", median), by_machine("off", "after", median)
     assert len(after) >= 10
-    assert median(after) <= 0.55 * median(before)
-    assert mean(after) <= 0.5 * mean(before)
+    assert median(after) <= 0.5 * median(before)
+    assert mean(after) <= 0.6 * mean(before)
 
 
 def test_three_rows_narrow_the_interval_and_nine_of_ten_stay_inside() -> None:

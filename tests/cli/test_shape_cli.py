@@ -39,7 +39,7 @@ def test_documents_say_the_shape(args: tuple[str, ...], run: Any) -> None:
 @every_command
 def test_titles_name_the_slice(args: tuple[str, ...], run: Any) -> None:
     if args[0] != "verify":
-        assert "16 ranks (2x2x4)" in " ".join(run(*args, *ON, "-n", "16").out.split())
+        assert "16 ranks (2x2x4, open along 4)" in " ".join(run(*args, *ON, "-n", "16").out.split())
 
 
 @every_command

@@ -144,7 +144,7 @@ def test_overrides_as_a_mapping() -> None:
         "overrides['nvlink.alpha']: expected a time from 0.1 ns to 1 s, such as 0.5us, got 5\n"
         "  is the unit missing? write 5us or 5ns",
         "overrides['ib.siz']: unknown key 'siz'\n  did you mean 'size'? known: name, bandwidth, eta, ports, max_size, "
-        "cable, energy, post, protocols, algorithms, size, domains, topology, alpha, trunk, levels, planes, "
+        "cable, energy, post, protocols, algorithms, size, domains, topology, alpha, oversubscription, trunk, levels, planes, "
         "rails, in_network, sizing, notes, "
         "source",
         "overrides['ib.size']: expected KEY=VALUE\n  write --set nvlink.alpha=1us",

@@ -21,6 +21,7 @@ from colltool.estimate.candidates import named_candidates
 from colltool.estimate.crossover import positive_roots
 from colltool.estimate.groups import place
 from colltool.estimate.results import Crossing
+from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 
 TWO = fabric(star(8, 0.5, 900.0), clos(4, alpha=3.0, bw=50.0))
@@ -346,4 +347,4 @@ def test_a_pair_of_which_one_was_measured_says_so() -> None:
     assert colltool.crossover(told, "ar", algorithms=["ring", "tree"]).uneven
     assert not colltool.crossover(fabric(star(64)), "ar", algorithms=["ring", "tree"]).uneven
     assert not colltool.crossover(told, "ar", algorithms=["tree", "double-binary-tree"]).uneven
-    assert not colltool.crossover(told.under("mpi"), "ar", algorithms=["ring", "tree"]).uneven  # has no figures
+    assert not colltool.crossover(under_library(told, "mpi"), "ar", algorithms=["ring", "tree"]).uneven  # has no figures

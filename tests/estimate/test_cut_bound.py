@@ -19,6 +19,7 @@ from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
 from colltool.estimate.placement import AnyGroup, GroupSpec, whole_groups
 from colltool.estimate.price import price
+from colltool.fabric.ground import under_library
 from colltool.fabric.load import shipped_fabrics
 from colltool.fabric.model import Fabric
 
@@ -110,7 +111,7 @@ def test_no_price_of_a_shipped_fabric_is_below(name: str) -> None:
     for count in sorted({counts[0], counts[len(counts) // 2], counts[-1]}):
         for primitive in Primitive:
             for library in get_args(LibraryName):
-                assert below(where.under(library), primitive, 1e9, count, Readings(ideal=library == "all")) == []
+                assert below(under_library(where, library), primitive, 1e9, count, Readings(ideal=library == "all")) == []
             assert below(where, primitive, 8.0, count, Readings()) == []
 
 

@@ -13,6 +13,7 @@ import colltool
 from colltool.algorithms.composed import every_composition
 from colltool.algorithms.libraries import LIBRARIES, NotRun, ships
 from colltool.algorithms.registry import every_algorithm
+from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 
 pytestmark = pytest.mark.usefixtures("datasheet")
@@ -76,7 +77,9 @@ def test_lattices_are_xlas() -> None:
 def test_what_leads_is_shipped_by_the_library_and_all_is_their_union(
     library: str, primitive: str, size: float, ranks: int
 ) -> None:
-    found = colltool.price(colltool.load_fabric("hgx-h200", {"library": "all"}).under(library), primitive, size=size, ranks=ranks)
+    found = colltool.price(
+        under_library(colltool.load_fabric("hgx-h200", {"library": "all"}), library), primitive, size=size, ranks=ranks
+    )
     every = colltool.price("hgx-h200", primitive, size=size, ranks=ranks, library="all")
     assert all(ships(library, row.shipped_by) for row in found.leading)
     assert all(row.rank_class >= 1 for row in found.others)
@@ -88,7 +91,7 @@ def test_what_leads_is_shipped_by_the_library_and_all_is_their_union(
 
 @given(st.sampled_from(["ar", "ag", "rs", "a2a"]), st.sampled_from(["nccl", "mpi", "rccl"]), st.sampled_from([8, 64]), SIZES)
 def test_the_map_of_winners_follows_the_library(primitive: str, library: str, ranks: int, size: float) -> None:
-    where = colltool.load_fabric("dgx-h100").under(library)
+    where = under_library(colltool.load_fabric("dgx-h100"), library)
     winners = colltool.crossover(where, primitive, ranks=ranks).winners
     best = colltool.price(where, primitive, size=size, ranks=ranks).best
     at = next(one for one in winners if one.from_bytes <= size and (one.to_bytes is None or size < one.to_bytes))

@@ -10,6 +10,7 @@ from swept import swept
 
 import colltool
 from colltool.base.primitives import Primitive
+from colltool.fabric.ground import under_library
 from colltool.fabric.load import shipped_fabrics
 
 LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
@@ -21,7 +22,7 @@ def test_more_ranks_and_more_bytes_are_never_faster_on_a_shipped_fabric(name: st
     for number, primitive in enumerate(Primitive):
         assert fewer_faster(own, primitive)[0] == []
         for library in LIBRARIES[number % 2 :: 2]:  # each with every other primitive
-            assert fewer_faster(own.under(library), primitive, most=4)[0] == []
+            assert fewer_faster(under_library(own, library), primitive, most=4)[0] == []
 
 
 @swept("name", shipped_fabrics(), most=3)
@@ -47,7 +48,7 @@ def test_every_exception_is_needed() -> None:
                ("mi300x-cluster", "rccl", Primitive.ALL_REDUCE), ("mi300x-cluster", "rccl", Primitive.BROADCAST),
                ("mpi-cluster", "mpi", Primitive.ALL_TO_ALL), ("dgx-1v", "all", Primitive.ALL_REDUCE),
                ("uneven-racks", "nccl", Primitive.ALL_GATHER))  # fmt: skip
-    steps = [fewer_faster(colltool.load_fabric(name).under(library), primitive) for name, library, primitive in shipped]
+    steps = [fewer_faster(under_library(colltool.load_fabric(name), library), primitive) for name, library, primitive in shipped]
     found = ((52, Primitive.ALL_TO_ALL), (175, Primitive.ALL_REDUCE), (581, Primitive.ALL_REDUCE))
     steps += [fewer_faster(ordered(gated.made(seed)), primitive, gated.READINGS[seed % len(gated.READINGS)])
               for seed, primitive in found]  # fmt: skip

@@ -61,7 +61,7 @@ def test_the_way_through_a_switch_is_one_cable_long() -> None:
 
 def test_a_cable_is_before_contention_and_beside_a_protocols_alpha() -> None:
     own = star(4, cable="100m", eta={"alpha": 2.0, "beta": 1.0}, protocols=[{"name": "LL", "alpha": "3us"}])
-    assert float(price(fabric(own), P2P, 1e3).best.alpha_s) == pytest.approx(2 * 3.5e-6)
+    assert float(price(fabric(own), P2P, 1e3).best.steps_s) == pytest.approx(2 * 3.5e-6)
 
 
 def test_the_wires_have_the_same_alpha() -> None:

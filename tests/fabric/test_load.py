@@ -167,13 +167,13 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "alpha=1us",
             "--set alpha=1us: unknown key 'alpha'\n  name the tier: nvlink.alpha; known: "
-            "schema, name, description, launch_overhead, library, hypothetical, announced, measured_on, device, uncertainty, "
-            "prices, notes, source, nvlink.KEY, ib.KEY",
+            "schema, name, description, launch_overhead, library, hypothetical, announced, measured_on, numbers, device, "
+            "uncertainty, prices, notes, source, nvlink.KEY, ib.KEY",
         ),
         (
             "nvlink.alhpa=1us",
             "--set nvlink.alhpa=1us: unknown key 'alhpa'\n  did you mean 'alpha'? known: "
-            "name, bandwidth, eta, ports, max_size, cable, energy, post, protocols, algorithms, size, domains, topology, alpha, "
+            "name, bandwidth, eta, ports, max_size, cable, energy, post, medium, protocols, algorithms, size, domains, topology, alpha, "
             "planes, in_network, notes, source",
         ),
         (

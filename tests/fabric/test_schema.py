@@ -74,7 +74,7 @@ def test_every_shipped_fabric_passes(name: str) -> None:
         ("launch_overhead", "overhead"),
         ("topology: star", "topology: ring"),
         ("name: two-tiers\n", ""),
-        ("colltool.fabric/1", "colltool.fabric/2"),
+        ("colltool.fabric/1", "colltool.fabric/3"),
     ],
 )
 def test_a_bad_fabric_does_not(old: str, new: str) -> None:

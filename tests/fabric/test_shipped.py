@@ -115,7 +115,7 @@ class TestEveryFile:
     def test_validates_under_its_own_name_with_a_one_line_description(self, file: Path) -> None:
         found = fabric(file)
         assert found.name == file.stem
-        assert yaml.safe_load(file.read_text(encoding="utf-8"))["schema"] == "colltool.fabric/1"
+        assert yaml.safe_load(file.read_text(encoding="utf-8"))["schema"] == "colltool.fabric/2"
         assert 0 < len(found.description) <= 100
         assert "\n" not in found.description
 

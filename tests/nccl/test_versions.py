@@ -9,6 +9,7 @@ import pytest
 import colltool
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.placement import GroupSpec
+from colltool.fabric.ground import under_library
 from colltool.nccl.model import pick
 from colltool.nccl.nccl_choice import hardware_on
 
@@ -24,7 +25,7 @@ def changed(fabric: str, lone: bool) -> Counter[str]:
         group = GroupSpec(nodes, 8) if lone else GroupSpec(8 * nodes)
         if (lone and nodes == 1) or 8 * nodes > loaded.ranks:
             continue
-        before, after = (hardware_on(loaded.under("nccl", version), group) for version in ("2.30", "2.31"))
+        before, after = (hardware_on(under_library(loaded, "nccl", version), group) for version in ("2.30", "2.31"))
         for primitive, kind in KINDS["lone" if lone else "full"].items():
             found[f"{kind} of"] += len(SIZES)
             found[kind] += sum(ways(before, primitive, size) != ways(after, primitive, size) for size in SIZES)

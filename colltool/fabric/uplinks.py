@@ -1,0 +1,37 @@
+"""Oversubscription of a Clos of one level: of the uplinks that each of its endpoints has to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from colltool.definitions.field_types import Slip, Slips
+from colltool.fabric.tier_parts import Level
+
+
+def open_uplinks(
+    levels: Sequence[Level], ratio: float | None, alpha_s: float | None, size: int, trunk_Bps: float | None
+) -> Mapping[str, Any]:
+    """Values that write a single level with oversubscription out as what it is: a leaf for each endpoint, a spine above them.
+
+    Empty where nothing is to be written out. ``ratio``: of the tier, in place of the level's own.
+
+    Raises:
+        Slips: a ratio beside several levels, which have their own, or beside a trunk.
+    """
+    if ratio is not None and trunk_Bps is not None:
+        raise Slips(Slip("a trunk is an uplink itself", "remove this one", ("oversubscription",)))
+    if ratio is not None and len(levels) > 1:
+        fix = f"give it to the level that the uplinks enter: levels.{levels[-1].name}.oversubscription"
+        raise Slips(Slip("is that of a single level", fix, ("oversubscription",)))
+    if len(levels) == 1 and (ratio is not None or levels[0].oversubscription != 1):
+        spine = levels[0]
+    elif not levels and ratio is not None and alpha_s is not None:
+        spine = Level.model_construct(name="spine", group=size, alpha=alpha_s, oversubscription=ratio)
+    else:
+        return {}
+    if ratio is not None:
+        spine = spine.model_copy(update={"oversubscription": ratio})
+    below = "leaf" if spine.name != "leaf" else "endpoint"
+    leaf = spine.model_copy(update={"name": below, "group": 1, "oversubscription": 1.0})
+    return {"alpha": None, "oversubscription": None, "levels": (leaf, spine)}
