@@ -69,6 +69,22 @@ class OwnRows(NamedTuple):
         return len(self.file.rows)
 
 
+def _file(fabric: Fabric, name: str, media: Media, series: Sequence[SeriesRows]) -> MachineFile:
+    from colltool.calibration.own_protocols import protocol_rows
+
+    return MachineFile.model_validate(
+        {
+            "schema": SCHEMA,
+            "name": name,
+            "fabric": fabric.name,
+            "device": fabric.device,
+            "media": media,
+            "protocols": protocol_rows(fabric, series),
+            "rows": tuple(row for measured in series for row in measured.rows),
+        }
+    )
+
+
 def own_rows(fabric: Fabric, measurements: Measurements, name: str, algorithms: Sequence[str] = ()) -> OwnRows:
     """The machine file of measured series.
 
@@ -86,9 +102,7 @@ def own_rows(fabric: Fabric, measurements: Measurements, name: str, algorithms: 
         what = f"the logs hold no usable row{f': {why}' if why else ''}"
         raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
     series = tuple(_series_rows(fabric, measured, algorithms) for measured in measurements.series)
-    rows = tuple(row for measured in series for row in measured.rows)
-    known = {"schema": SCHEMA, "name": name, "fabric": fabric.name, "device": fabric.device, "media": media, "rows": rows}
-    file = MachineFile.model_validate(known)
+    file = _file(fabric, name, media, series)
     return OwnRows(machine_text(file), file, machine_of(file, shipped_machine(fabric)), series)
 
 
