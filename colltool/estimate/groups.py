@@ -294,6 +294,13 @@ def _factor(machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive)
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None
+    home = placed.fabric.home
+    if machine.file and home is not None:
+        from colltool.estimate.own_order import ordered_factor
+
+        ordered = ordered_factor(SameFabric(home), primitive, scope)
+        if ordered is not None:
+            return lambda size: exponential(ordered.d(placed.ranks, size))
     return lambda size: exponential(machine.d(primitive, scope, placed.ranks, size))
 
 

@@ -236,6 +236,7 @@ class Fabric(Part):
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
     _machine: MeasuredMachine | None = PrivateAttr(default=None)
     _own_machine: MeasuredMachine | None = PrivateAttr(default=None)
+    _home: Fabric | None = PrivateAttr(default=None)
     _filed: Fabric | None = PrivateAttr(default=None)
     _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
@@ -322,7 +323,13 @@ class Fabric(Part):
         """The fabric with the measured rows of its owner."""
         fabric = self.with_machine(machine)
         fabric._own_machine = machine
+        fabric._home = self.filed.with_machine(machine) if self.filed is not None else fabric
         return fabric
+
+    @property
+    def home(self) -> Fabric | None:
+        """The fabric that its own machine was put on, as its file has it, whatever was changed since."""
+        return self._home
 
     def without_machine(self) -> Fabric:
         """By wires, contention and library alone, as ``numbers="library"`` prices it."""

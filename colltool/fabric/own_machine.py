@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, given, nearest
@@ -49,15 +50,13 @@ def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
     found = fabric.with_own_machine(machine)
     if filed is None and again is None:
         return found
-    with_others: Callable[[list[str]], Fabric] | None = None
-    if again is not None:
-        load = again
-
-        def with_others(overrides: list[str]) -> Fabric:
-            return load(overrides).with_own_machine(machine)
-
+    with_others = None if again is None else partial(_with_others, again, machine)
     before = filed and filed.with_own_machine(machine)
     return found.with_overrides(tuple(fabric.overrides), before, with_others)
+
+
+def _with_others(load: Callable[[list[str]], Fabric], machine: MeasuredMachine, overrides: list[str]) -> Fabric:
+    return load(overrides).with_own_machine(machine)
 
 
 def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import mean, median
@@ -256,3 +258,32 @@ def test_a_collective_that_was_not_measured_comes_before_one_that_was(three: Pat
     row = colltool.calibrate("dgx-h100", three, machine_only=True).next
     assert row is not None
     assert str(row.primitive) != "all_reduce"
+
+
+# Order, and travel. ----------------------------------------------------------------------------------------------------------
+
+
+def test_no_price_falls_as_the_message_grows(tmp_path: Path) -> None:
+    """Small messages of a host that launches late: between them and the next row the factor falls faster than prices rise."""
+
+    def priced(size: float) -> float:
+        return float(colltool.price("dgx-h100", "ar", ranks=64, size=size, numbers="library").best.total_s)
+
+    rows = [("all_reduce", 64, 8, size, priced(size) * times * 1e6) for size, times in ((4096, 3.5), (2**23, 1.0), (2**30, 0.8))]
+    own = colltool.calibrate("dgx-h100", log_file(tmp_path / "late.csv", *rows), machine_only=True).machine
+    sizes = [2.0**doublings for doublings in range(8, 33)]
+    for ranks in (16, 64):
+        found = colltool.price("dgx-h100", "ar", ranks=ranks, size=sizes, machine=own)
+        for row in found.results:
+            times = [float(value) for value in row.total_s]  # type: ignore[union-attr]
+            assert all(later >= sooner for sooner, later in pairwise(times)), row.title
+
+
+def test_prices_and_fabrics_travel_between_processes(three: Path) -> None:
+    own = colltool.calibrate("dgx-h100", three, machine_only=True).machine
+    fabric = colltool.load_fabric("dgx-h100", ["ib.bandwidth=25GB/s"], own)
+    before = colltool.price(fabric, "ar", ranks=16, size="64MB")
+    again = pickle.loads(pickle.dumps(before))
+    assert again.overrides == before.overrides
+    assert again.overrides.machine == before.overrides.machine
+    assert again.best.total_s == before.best.total_s
