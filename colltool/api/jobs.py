@@ -22,6 +22,7 @@ from colltool.base.errors import given
 from colltool.base.files import remembering
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
 from colltool.fabric.own_machine import OwnMachine
 from colltool.training.job import Job
 from colltool.training.job import load_job as load
@@ -100,8 +101,8 @@ def plan(
     from colltool.analysis.jobs import planned
     from colltool.api.plan_questions import asked_of, measured_by
 
-    loaded, on, count = _job_of(job), fabric_of(fabric, library, machine), count_if(ranks, "ranks", 1)
-    read = checked(readings, **parts)
+    loaded, count, read = _job_of(job), count_if(ranks, "ranks", 1), checked(readings, **parts)
+    on = as_read(fabric_of(fabric, library, machine), read)
     return planned(measured_by(loaded, compute), on, count, read, asked_of(links, target, mtbf, storage, checkpoint, restart))
 
 
@@ -139,11 +140,12 @@ def search_layouts(
     loaded, top = _job_of(job), count_if(top, "top", 1)
     if watch is not None and not callable(watch):
         raise wrong(watch, "watch", "a function of two numbers", "write watch=print, or leave it out")
-    on, count = fabric_of(fabric, library, machine), count_if(ranks, "ranks", 1)
+    read, count = checked(readings, **parts), count_if(ranks, "ranks", 1)
+    on = as_read(fabric_of(fabric, library, machine), read)
     free = fraction_if(headroom, "headroom")
     if free is not None and free >= 1:
         raise wrong(headroom, "headroom", "a share below 1", f"write {given('headroom', 0.1)}")
-    return run(loaded, on, count, keep, top=top, readings=checked(readings, **parts), watch=watch, headroom=free)
+    return run(loaded, on, count, keep, top=top, readings=read, watch=watch, headroom=free)
 
 
 @remembering()
@@ -169,9 +171,10 @@ def compare_plans(
     from colltool.analysis.jobs import plans as run
 
     loaded = _job_of(job)
-    on = [one.load(()) for one in wheres(several_of(fabrics), overrides, library, machine)]
+    read = checked(readings, **parts)
+    on = [as_read(where.load(()), read) for where in wheres(several_of(fabrics), overrides, library, machine)]
     typed = [typed_of(one) for one in several_of(fabrics)]
-    return run(loaded, on, count_if(ranks, "ranks", 1), checked(readings, **parts), typed)
+    return run(loaded, on, count_if(ranks, "ranks", 1), read, typed)
 
 
 def plan_sensitivity(
@@ -197,7 +200,8 @@ def plan_sensitivity(
     from colltool.analysis.jobs import plan_spread as run
     from colltool.fabric.variants import ranges_of
 
-    loaded, on = _job_of(job), fabric_of(fabric, library, machine)
+    loaded, read = _job_of(job), checked(readings, **parts)
+    on = as_read(fabric_of(fabric, library, machine), read)
     numbers, assumed = ranges_of(on, vary_of(vary))
     drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": count_of(seed, "seed")}
-    return run(loaded, on, count_if(ranks, "ranks", 1), checked(readings, **parts), numbers, assumed=assumed, **drawn)
+    return run(loaded, on, count_if(ranks, "ranks", 1), read, numbers, assumed=assumed, **drawn)

@@ -17,6 +17,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.reach import within_reach
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.own_machine import OwnMachine
 from colltool.measurements.series import Measurements
@@ -129,7 +130,7 @@ def validate(
 
     limit, reading, names = v.fraction_if(max_mape, "max_mape"), checked(readings, **parts), v.names_of(algorithms)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
-    return run(v.as_read(v.fabric_of(fabric, machine=machine), reading), read, max_mape=limit, readings=reading, algorithms=names)
+    return run(as_read(v.fabric_of(fabric, machine=machine), reading), read, max_mape=limit, readings=reading, algorithms=names)
 
 
 @remembering()
@@ -170,7 +171,8 @@ def trace(
         if not isinstance(placed, Sequence) or not placed:
             raise v.wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
         placed = [v.count_of(rank, "placed") for rank in placed]
-    held, reading = v.fabric_of(fabric, library, machine), checked(readings, **parts)
+    reading = checked(readings, **parts)
+    held = as_read(v.fabric_of(fabric, library, machine), reading)
     result = run(held, paths, reading, placed)
     if v.is_nothing(against):
         return result
@@ -217,7 +219,8 @@ def plan_traces(
     from colltool.traces.planned import plan_traces as run
 
     paths = v.paths_of(files, "files", "traces", "workload.0.et")
-    return run(v.fabric_of(fabric, library, machine), trace_files(paths) or paths, checked(readings, **parts))
+    reading = checked(readings, **parts)
+    return run(as_read(v.fabric_of(fabric, library, machine), reading), trace_files(paths) or paths, reading)
 
 
 @remembering()

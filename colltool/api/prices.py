@@ -15,6 +15,7 @@ from colltool.api.values import AnyFabric, AnyPath, Question, Sizes
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import AR, Primitive
 from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
 
 if TYPE_CHECKING:
     from colltool.analysis.diff import Diff
@@ -280,7 +281,7 @@ def explain(
     if (own is None) != (size is None):
         fix = f"add {numbers}, or leave both out"
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
-    loaded = None if own is None else v.as_read(v.under_library(own, asked.library), asked.readings)
+    loaded = None if own is None else as_read(v.under_library(own, asked.library), asked.readings)
     with called("python", algorithms="algorithm"):
         found = run(name, wanted, loaded, None if size is None else v.size_of(size), asked.group, asked.readings)
     share = _share_left(slow_rank, loaded)

@@ -20,6 +20,7 @@ from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.definitions.reader import Overrides, texts_of
 from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.fabric.model import Fabric
@@ -242,11 +243,6 @@ def machine_if(machine: Any) -> OwnMachine | None:
     if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
         return machine
     raise wrong(machine, "machine", "a machine file", f"write {given('machine', 'cluster.machine.yaml')}")
-
-
-def as_read(fabric: Fabric, readings: Readings) -> Fabric:
-    """A fabric without its machine's rows where the readings leave these out."""
-    return fabric if readings.numbers == "measured" and not readings.ideal else fabric.without_machine()
 
 
 def under_library(fabric: Fabric, library: str | None) -> Fabric:

@@ -282,6 +282,11 @@ def running_on(fabric: Fabric) -> Running | None:
     return Running(facts.name, frozenset(off))
 
 
+def as_read(fabric: Fabric, readings: Readings) -> Fabric:
+    """A fabric without its machine's rows where the readings leave these out."""
+    return fabric if readings.numbers == "measured" and not readings.ideal else fabric.without_machine()
+
+
 def machine_factor(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Callable[[Number], Number] | None:
     """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4); None for 1."""
     machine = placed.fabric.machine

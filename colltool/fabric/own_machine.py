@@ -38,6 +38,7 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
         ColltoolError: a file that cannot be read, or one of another device or other media; names both.
     """
     if isinstance(machine, MeasuredMachine):
+        _check_device(fabric, machine.devices[0] if machine.devices else None, machine.name)
         return _with(fabric, machine)
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
@@ -63,7 +64,7 @@ def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
     from colltool.machines.own import machine_of, read_machine_file
 
     file = read_machine_file(text, path)
-    _check_device(fabric, file, path)
+    _check_device(fabric, file.device, f"{path}: device")
     kept = _applying(fabric, file, path)
     base = None if fabric.machine is None or fabric.machine.file else fabric.machine
     machine = machine_of(file.model_copy(update={"rows": kept}), base, path=path)
@@ -71,11 +72,11 @@ def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
     return replace(machine, idle=idle)
 
 
-def _check_device(fabric: Fabric, file: MachineFile, path: str) -> None:
-    if file.device is None or fabric.device is None or file.device == fabric.device:
+def _check_device(fabric: Fabric, device: str | None, where: str) -> None:
+    if device is None or fabric.device is None or device == fabric.device:
         return
-    what = f"was measured on {file.device}, and {fabric.name} has {fabric.device}"
-    raise ColltoolError(what, where=f"{path}: device", argument="machine", fix=_another(fabric))
+    what = f"was measured on {device}, and {fabric.name} has {fabric.device}"
+    raise ColltoolError(what, where=where, argument="machine", fix=_another(fabric))
 
 
 def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow, ...]:

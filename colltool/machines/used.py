@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from colltool.machines.factor import MeasuredMachine
@@ -43,3 +43,27 @@ class Applied(tuple[tuple[str, str], ...]):
         found = super().__new__(cls, overrides)
         found.machine = machine
         return found
+
+
+Overrides = tuple[tuple[str, str], ...]
+
+
+def machine_used(overrides: Overrides) -> MachineUsed | None:
+    """The machine whose rows are in the prices of a fabric with these overrides."""
+    return overrides.machine if isinstance(overrides, Applied) else None
+
+
+def common(several: Sequence[Overrides]) -> Applied:
+    """The overrides that all fabrics have, and the machine where it is that of all."""
+    first, *others = several
+    pairs = (pair for pair in first if all(pair in other for other in others))
+    machine = machine_used(first)
+    return Applied(pairs, machine if all(machine_used(other) == machine for other in others) else None)
+
+
+def own_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
+    """A line for each fabric that is priced with rows of its owner."""
+    for name, overrides in named:
+        used = machine_used(overrides)
+        if used is not None and used.own:
+            yield f"{name} with {used.spoken}"

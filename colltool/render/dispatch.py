@@ -19,7 +19,7 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, given, nearest, printable
 from colltool.base.formatting import percent, plain_number, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
-from colltool.machines.used import Applied, MachineUsed
+from colltool.machines.used import Applied, Overrides, machine_used
 from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
 
 if TYPE_CHECKING:
@@ -202,9 +202,6 @@ class View(NamedTuple):
     page: Callable[[Any], str] | None = None  # its own HTML page, where that is more than its blocks
 
 
-Overrides = tuple[tuple[str, str], ...]
-
-
 def on_fabric(name: str, overrides: Overrides) -> str:
     """Such as ``nvl72``, ``nvl72 with ib.size=64``, or ``mine with 3 rows of mine.machine.yaml``."""
     changed = [f"{key}={value}" for key, value in overrides]
@@ -212,11 +209,6 @@ def on_fabric(name: str, overrides: Overrides) -> str:
     if used is not None and used.own:
         changed.append(used.spoken)
     return f"{name} with {', '.join(changed)}" if changed else name
-
-
-def machine_used(overrides: Overrides) -> MachineUsed | None:
-    """The machine whose rows are in the prices of a fabric."""
-    return overrides.machine if isinstance(overrides, Applied) else None
 
 
 def described(fabric: Fabric) -> str:

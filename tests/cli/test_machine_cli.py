@@ -90,17 +90,33 @@ def test_every_command_that_prices_takes_it_and_says_so(run: Run, question: tupl
     assert "1 row of slow.machine.yaml" in text
 
 
-def test_sweep_and_compare_price_with_it(run: Run) -> None:
-    for question in (("sweep", "ar", "-n", "16", "-M", "64MB"), ("compare", "ar", "-n", "16", "-M", "64MB", "-f", "hgx-h200")):
-        usual = answer(run, "-f", "dgx-h100", question=question) if question[0] == "sweep" else None
-        if usual is not None:
-            own = answer(run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", question=question)
-            assert own["cells"][0]["total_s"] > usual["cells"][0]["total_s"]
-        else:
-            done = run(*question, "-f", "dgx-h100", "--machine", "slow.machine.yaml")
-            assert done.code == 2
-            assert "h100" in done.err
-            assert "h200" in done.err
+def test_a_sweep_prices_with_it(run: Run) -> None:
+    question = ("sweep", "ar", "-n", "16", "-M", "64MB")
+    usual = answer(run, "-f", "dgx-h100", question=question)
+    own = answer(run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", question=question)
+    assert own["cells"][0]["total_s"] > usual["cells"][0]["total_s"]
+    assert own["machine"] == {"file": "slow.machine.yaml", "rows": 1}
+    assert answer(run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", "--ideal", question=question)["machine"] is None
+
+
+def test_compare_names_it_for_each_column(run: Run) -> None:
+    Path("sub/two.machine.yaml").rename("sub/cluster.machine.yaml")
+    question = ("compare", "ar", "-n", "16", "-M", "64MB", "-f", "sub/cluster.yaml", "-f", "hgx-h200")
+    columns = answer(run, question=question)["columns"]
+    assert columns[0]["machine"] == {"file": "sub/cluster.machine.yaml", "rows": 2}
+    assert columns[1]["machine"] != columns[0]["machine"]
+    assert "with 2 rows of sub/cluster.machine.yaml" in run(*question).out
+    done = run(*question[:6], "-f", "dgx-h100", "-f", "hgx-h200", "--machine", "slow.machine.yaml")
+    assert done.code == 2
+    assert "h100" in done.err
+    assert "h200" in done.err
+
+
+def test_two_plans_name_it_for_each(run: Run) -> None:
+    Path("sub/two.machine.yaml").rename("sub/cluster.machine.yaml")
+    question = ("plan", "llama3-70b", "-n", "64", "-f", "sub/cluster.yaml", "-f", "hgx-h200")
+    assert answer(run, question=question)["plans"][0]["machine"] == {"file": "sub/cluster.machine.yaml", "rows": 2}
+    assert "with 2 rows of sub/cluster.machine.yaml" in run(*question).out
 
 
 def test_a_file_that_cannot_be_used_is_refused(run: Run) -> None:
