@@ -14,7 +14,6 @@ from functools import partial
 
 from colltool.algorithms.all_reduce import halving_doubling, pairs, rings
 from colltool.algorithms.group import ANY_TO_ANY, ONE_TIER, SWITCHED, Group
-from colltool.algorithms.libraries import rccl_sends
 from colltool.algorithms.registry import (
     BRUCK,
     CHAN,
@@ -173,7 +172,6 @@ def bruck(group: Group) -> Terms:
     A2A,
     on=ANY_TO_ANY,
     shipped_by=("NCCL", "RCCL", "MPICH", "Open MPI"),
-    limits=(rccl_sends,),
     source=f"{THAKUR_RABENSEIFNER_GROPP}; grouped sends to all peers (NCCL), Open MPI's linear all-to-all",
     caveat=many_sends,
     equation="t = α + (N-1)/N M/BW; on a full mesh, all links at once: α + 1/N M/BW",

@@ -30,8 +30,8 @@ _ROWS: dict[KnownLibrary, Library] = {
 LIBRARIES: Mapping[str, Library] = {str(name): row for name, row in _ROWS.items()}
 
 NotRunCode = Literal[
-    "no_schedule", "no_composition", "nvls_off", "collnet_off", "lattice", "multi_rail", "multi_link", "grouped_sends",
-    "chain_inside", "nvls_across", "nvls_ranks", "msccl_links", "kernels_inside", "ranks_inside",
+    "no_schedule", "no_composition", "nvls_off", "collnet_off", "lattice", "multi_rail", "multi_link", "chain_inside",
+    "nvls_across", "nvls_ranks", "msccl_links", "kernels_inside", "ranks_inside",
 ]  # fmt: skip
 
 
@@ -90,11 +90,6 @@ def nccl_links(running: Running, group: Group) -> NotRun | None:
     """On a full mesh NCCL and RCCL look for rings until no link is left."""
     several = group.dedicated and group.ranks > 2 and not group.one_port
     return NotRun("multi_link", running.name) if running.like_nccl and several else None
-
-
-def rccl_sends(running: Running, group: Group) -> NotRun | None:
-    """AMD accepts two nodes of 8 MI300X on 8 x 400G at 45 GB/s busbw: one peer after another has 47, all at once 90."""
-    return NotRun("grouped_sends", running.name) if running.name == "rccl" and group.joined_by == "tiers" else None
 
 
 def nccl_tree(running: Running, group: Group) -> NotRun | None:

@@ -13,6 +13,7 @@ from colltool.algorithms.twisted import is_twisted
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
+from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import launch_is_known, under_protocols
@@ -21,7 +22,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text
 from colltool.training.published import published_error
 
-Code = Literal["launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
+Code = Literal["layers", "launch", "protocols", "software", "contention", "library", "group", "slice", "software_time"]
 
 LAUNCH_SHARE = 0.1
 """Where one side lacks a launch overhead of more than this share of its time, the ratio is not reported."""
@@ -52,6 +53,37 @@ class BasisDifference(NamedTuple):
     parts: tuple[tuple[Any, tuple[str, ...]], ...]
     primitives: tuple[Primitive, ...] = ()
     ranks: tuple[int, ...] = ()
+
+
+Layer = Literal["datasheet", "library", "measured"]
+LAYERS: tuple[Layer, ...] = get_args(Layer)
+"""Readings of ``numbers``, from the fewest layers of the model to all."""
+
+
+def layers_of(fabric: Fabric) -> Layer:
+    """The most layers that a fabric has: ``measured`` of a machine, a ``library``'s, or wires and contention (``datasheet``)."""
+    if fabric.machine is not None:
+        return "measured"
+    return "library" if any(tier.library for tier in fabric.tiers) else "datasheet"
+
+
+def common_layers(
+    names: Sequence[str], fabrics: Sequence[Fabric], readings: Readings
+) -> tuple[Readings, tuple[BasisDifference, ...]]:
+    """Readings under which fabrics are priced by the layers that all have, and what that leaves out of some.
+
+    A machine's or a library's own time that only one side is known to take is no difference between the two.
+    """
+    if readings.ideal:
+        return readings, ()
+    known = {name: layers_of(fabric) for name, fabric in zip(names, fabrics, strict=True)}
+    least: Layer = min((*known.values(), readings.numbers), key=LAYERS.index)
+    if all(layers == least for layers in known.values()):
+        return readings, ()
+    parts = {layers: tuple(name for name, own in known.items() if own == layers) for layers in LAYERS}
+    told = tuple((layers, columns) for layers, columns in parts.items() if columns)
+    differ = (BasisDifference("layers", told),) if len(told) > 1 and LAYERS.index(least) < LAYERS.index(readings.numbers) else ()
+    return readings._replace(numbers=least), differ
 
 
 def basis_of(fabric: Fabric, primitive: Primitive, group: GroupSpec, *, ideal: bool = False) -> PriceBasis:

@@ -18,6 +18,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import as_read, library_of, place
 from colltool.estimate.interval import ground_of, ratio_sigma
 from colltool.estimate.path_classes import tier_paths
@@ -182,7 +183,10 @@ def compare(
         raise too_many(count, MOST_CELLS)
     fabrics = [column.load(()) for column in followed(columns)]
     who = [one if one.ranks is not None else one._replace(ranks=_on_all(fabrics, one._replace(stride=1))) for one in groups]
-    tables, names = [_Compared(one, tuple(columns), fabrics, who) for one in asked], [one.name for one in columns]
+    names = [column.name for column in columns]
+    readings, layers = basis.common_layers(names, fabrics, asked[0].readings)
+    asked = [one._replace(readings=readings) for one in asked]
+    tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
     lines = [line for table in tables for line in table.lines(table.asked, sizes)]
     if all(cell.algorithm is None for line in lines for cell in line.cells):
         place(fabrics[0], who[0])  # if the group fits nowhere, this error says what does
@@ -190,8 +194,10 @@ def compare(
     least, most, ideal = min(sizes), max(sizes), asked[0].readings.ideal
     fine = [float(size) for size in np.geomspace(least, most, POINTS)] if most > least else [least]
     found = tuple(finding for one in tables for finding in one.findings(fine))
-    uneven = (basis.group_differences(names, fabrics, one.primitive, who, ideal=one.readings.ideal) for one in asked)
-    ground = basis.joined([*chain.from_iterable(uneven)]) + basis.software_differences([line.point(names) for line in lines])
+    priced = [on_layers(fabric, readings) for fabric in fabrics]
+    uneven = (basis.group_differences(names, priced, one.primitive, who, ideal=one.readings.ideal) for one in asked)
+    times = basis.software_differences([line.point(names) for line in lines])
+    ground = layers + basis.joined([*chain.from_iterable(uneven)]) + times
     turned = (row for one in tables for row in one_port_winners(one.asked, partial(one.lines, sizes=sizes), names, SAME))
     return Comparison(
         columns=tuple(map(_with_machine, columns, fabrics, repeat(asked[0].readings))),
@@ -228,7 +234,8 @@ class _Compared(NamedTuple):
         for row in range(a_column):
             group, size = self.groups[row // len(sizes)], sizes[row % len(sizes)]
             if row % len(sizes) == 0:
-                grounds = [basis.basis_or_none(one, asked.primitive, group, ideal=asked.readings.ideal) for one in self.fabrics]
+                priced = [on_layers(fabric, asked.readings) for fabric in self.fabrics]
+                grounds = [basis.basis_or_none(one, asked.primitive, group, ideal=asked.readings.ideal) for one in priced]
             mine = tuple(found[row + a_column * at] for at in range(len(self.columns)))
             sigmas = tuple(self._ratio_sigma(asked, group, mine, at) for at in range(len(mine)))
             yield CompareLine(asked.primitive, int(group.ranks or 0), size, mine, basis.launch_missing(grounds), sigmas)

@@ -21,7 +21,7 @@ from colltool.base.result import followed
 from colltool.definitions.reader import spelt
 from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, AlgorithmEstimate
 from colltool.estimate.assumptions import DECLARED, KINDS, Readings, checked, takes_count, words
-from colltool.estimate.candidates import Candidates, by_title
+from colltool.estimate.candidates import Candidates, by_title, on_layers
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.interval import Interval, before_dials
 from colltool.estimate.leading import best_class, may_lead
@@ -258,11 +258,10 @@ def winner(fabric: Fabric, asked: PriceRequest, group: GroupSpec, size: float) -
 
 
 def _leading(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Floats) -> list[Listed]:
-    priced = fabric.on_datasheet() if asked.readings.numbers == "datasheet" else fabric
-    candidates = Candidates(place(priced, group), asked.primitive, asked.readings).shown(asked.only, [sizes])
+    placed = place(on_layers(fabric, asked.readings), group)
     costs = []
     where: dict[str, Any] = {}
-    for cost, at in candidates:
+    for cost, at in Candidates(placed, asked.primitive, asked.readings).shown(asked.only, [sizes]):
         costs.append(cost)
         where[cost.title] = where.get(cost.title, False) | at
     leading = may_lead(costs, asked.only) or best_class(costs)
@@ -300,8 +299,8 @@ def _with_runs(fabric: Fabric, group: GroupSpec, asked: PriceRequest, sizes: Flo
     specs = [row.spec for row, _ in listed]
     simple = {one.spec for one in runs if one and one.simple and one.spec in specs}
     under: dict[str, int] = {}
-    priced = fabric.on_datasheet() if asked.readings.numbers == "datasheet" else fabric
-    for one in Candidates(place(priced, group), asked.primitive, asked.readings).named(sorted(simple), [sizes]) if simple else ():
+    placed = place(on_layers(fabric, asked.readings), group)
+    for one in Candidates(placed, asked.primitive, asked.readings).named(sorted(simple), [sizes]) if simple else ():
         if one.protocol.lower() == SIMPLE and one.rank_class == listed[0][0].rank_class and one.choice.spec not in under:
             under[one.choice.spec] = len(listed)
             listed = [*listed, (best_protocol([one.at(sizes)]), np.zeros(len(sizes), dtype=bool))]

@@ -8,12 +8,13 @@ from itertools import product
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from colltool.analysis.basis import BasisDifference, group_differences, joined, software_differences
+from colltool.analysis.basis import BasisDifference, common_layers, group_differences, joined, software_differences
 from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, too_many
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.assumptions import USUAL, Readings
+from colltool.estimate.candidates import on_layers
 from colltool.estimate.groups import as_read, library_of, place
 from colltool.estimate.placement import GroupSpec, everybody
 from colltool.machines.used import common
@@ -132,6 +133,8 @@ def sweep(
     ranks = tuple(everybody(first, group) if group.ranks is None else group.ranks for group in groups) if said else (whole,)
     own = (SweepAxis("fabric", tuple(one.name for one in where)), SweepAxis("ranks", ranks), SweepAxis("bytes", tuple(sizes)))
     axes = (*own, *vary)
+    readings, layers = common_layers(own[0].values, fabrics, asked.readings)
+    asked = asked._replace(readings=readings)
     count = prod(len(axis.values) for axis in axes)
     if count > most:
         raise too_many(count, most)
@@ -148,7 +151,8 @@ def sweep(
         if len(where) > 1
         else []
     )
-    ground = joined(group_differences(names, fabrics, asked.primitive, groups, ideal=ideal)) + software_differences(points)
+    priced = [on_layers(fabric, readings) for fabric in fabrics]
+    ground = joined(group_differences(names, priced, asked.primitive, groups, ideal=ideal)) + software_differences(points)
     return Sweep(
         primitive=asked.primitive,
         axes=axes,
@@ -157,7 +161,7 @@ def sweep(
         library=library_of(first),
         ideal=ideal,
         readings=asked.readings,
-        ground=ground,
+        ground=layers + ground,
     )
 
 

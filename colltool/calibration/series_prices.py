@@ -257,7 +257,7 @@ def _probe(tier: Tier, alpha_s: float, bandwidth_Bps: float) -> ProtocolNumbers:
 
 def _probed(span: Span, protocol: ProtocolNumbers | None) -> Span:
     """A span under one protocol's numbers only; the switch of the tier under test is made ideal."""
-    tier: Tier = span.tier if protocol is None else tier_under(span.tier, protocol)
+    tier: Tier = span.tier if protocol is None else tier_under(span.tier, protocol, span.endpoints)
     update: dict[str, object] = {}
     kind = capabilities_of(tier)
     if protocol is not None and protocol.name == "probe" and kind.in_network is not None:

@@ -33,6 +33,7 @@ from colltool.diagnosis.thresholds import (
 from colltool.diagnosis.told import told, weighed
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import Readings
+from colltool.fabric.ground import launch_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
 from colltool.measurements.series import Measurements, Series
@@ -102,7 +103,7 @@ def _diagnosed(seen: Evidence, asked: _HowAsked) -> Diagnosis:
     judged = validate(held, measured, readings=base.readings).series if judge else ()
     wires = [check_fits(held, one.series).spans[-1].tier.name for one in judged]
     bars = _bars(held, judged, asked.expect)
-    bench = Scoring(judged, size_classes(judged, bars, held.launch_overhead, assumed=not asked.fabric), base)
+    bench = Scoring(judged, size_classes(judged, bars, launch_of(held), assumed=not asked.fabric), base)
     bounds, measure = upper_bounds(seen.bounds, base, library, wires)
     found, said = _explained(bench, seen, library) if judged else (_told_alone(seen), ())
     collapsed = tuple(_collapsed(bench, found)) if judged else ()

@@ -272,7 +272,7 @@ class AlgorithmEstimate:
 
     def __getstate__(self) -> dict[str, Any]:
         """State with the phases and the layers below worked out: the functions that do so cannot travel between processes."""
-        below = None if self.late_below is None else Kept(self._below)
+        below = None if self.late_below is None else Kept(self.below)
         return self.__dict__ | {"late_phases": Kept(self.phases), "late_below": below}
 
     __hash__ = None  # type: ignore[assignment]  # rows of arrays cannot be keys
@@ -282,18 +282,19 @@ class AlgorithmEstimate:
         return self.late_phases()
 
     @cached_property
-    def _below(self) -> tuple[AlgorithmEstimate, AlgorithmEstimate]:
+    def below(self) -> tuple[AlgorithmEstimate, AlgorithmEstimate]:
+        """The same schedule on wires alone, and on wires with contention."""
         return (self, self) if self.late_below is None else self.late_below()
 
     @cached_property
     def alpha_s(self) -> Number:
         """All α with contention, of wires alone: what a library adds to a step is in :attr:`software_s`."""
-        return self._below[1].steps_s
+        return self.below[1].steps_s
 
     @cached_property
     def bandwidth_s(self) -> Number:
         """The bytes at bandwidth and contention, without what a library leaves of these."""
-        return self._below[1].moved_s
+        return self.below[1].moved_s
 
     @cached_property
     def moved_s(self) -> Number:
@@ -303,17 +304,17 @@ class AlgorithmEstimate:
     @cached_property
     def software_s(self) -> Number:
         """What the library and the machine add to wires, contention and launch; below 0 where they do better."""
-        return self.total_s - self.alpha_s - self.bandwidth_s - self.overhead_s
+        return self.rest_s + (self.steps_s - self.alpha_s) + (self.moved_s - self.bandwidth_s)
 
     @cached_property
     def rest_s(self) -> Number:
         """What is in no step, byte or launch under the protocol: bandwidth that is not reached, and the machine's part."""
-        return self.total_s - self.steps_s - self.moved_s - self.overhead_s
+        return self.short_s + self.fitted_s + (self.total_s - self.modelled_s)
 
     @cached_property
     def layers(self) -> Layers:
         """The price layer by layer."""
-        wires, contended = self._below
+        wires, contended = self.below
         wires_s = wires.steps_s + wires.moved_s
         contended_s = contended.steps_s + contended.moved_s
         return Layers(wires_s, contended_s - wires_s, self.modelled_s - contended_s, self.total_s - self.modelled_s)

@@ -121,7 +121,7 @@ class ErrorGround(NamedTuple):
         moved = 0.0 if base_total_s is None else abs(log(total_s / base_total_s)) if isfinite(base_total_s) else inf
         foreign = self.asked.foreign or not runs or moved == inf
         asked = sized.asked._replace(foreign=foreign, one_process=one_process, moved=moved if isfinite(moved) else 0.0)
-        posterior = None if self.machine is None else self.machine(size)
+        posterior = None if self.machine is None or foreign else self.machine(size)
         return _measured(sized._replace(asked=asked), total_s, posterior, changed=moved > 0)
 
 
@@ -229,7 +229,7 @@ def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, c
     if ground.p2p_unknown:  # nobody is faster for want of P2P
         high = known["kappa"] * hypot(spread.sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
-    rows = ground.own_rows or (0 if asked.foreign or posterior is not None else comparable(asked, index()))
+    rows = ground.own_rows or (0 if asked.foreign else comparable(asked, index()))
     basis = ground.basis or _basis(asked, spread, rows, posterior, changed=changed)
     return Interval(
         low_s=total_s * exp(-wide),

@@ -12,7 +12,7 @@ from colltool.algorithms.registry import every_algorithm, row_of
 from colltool.algorithms.rooted import many_sends
 from colltool.base.arrays import first_least, ranked
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.base.formatting import MAX_SIZE
+from colltool.base.formatting import MAX_SIZE, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import Phases, Readings
@@ -23,6 +23,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import best_protocol, lower_bound_notes, range_notes
 from colltool.estimate.results import AssumptionsUsed, Breakdown, Infeasible, Ladder, LibraryChoice, Price, PriceList, Rung
 from colltool.estimate.segments import BestSegments, best_segments
+from colltool.fabric.ground import assumed_media, p2p_unknown, with_p2p
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
@@ -54,7 +55,7 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
     probes += [most] * (most > least)
     named = [one for one in only if one not in {cost.choice.spec for cost in own}]
     chosen = [*(listed.named(named, probes) if named else () if only else listed.all(probes)), *own]
-    return Price(
+    found = Price(
         fabric=fabric.name,
         primitive=primitive,
         group=listed.placed.placement,
@@ -66,7 +67,20 @@ def price(fabric: Fabric, primitive: Primitive, size: Number, group: AnyGroup = 
         overrides=listed.overrides,
         library=LibraryChoice(listed.library.name) if listed.library else None,
         asked=tuple(only),
+        assumed=assumed_media(listed.placed.fabric),
     )
+    if not isinstance(size, float) or reading.ideal or fabric.tiers[0].library is None or own or not p2p_unknown(fabric):
+        return found
+    return _told_with_p2p(found, fabric, size, group, reading, only)
+
+
+def _told_with_p2p(found: Price, fabric: Fabric, size: float, group: AnyGroup, readings: Readings, only: Sequence[str]) -> Price:
+    """With what it takes where the cards reach each other's memory, beside what it takes where they do not."""
+    other = price(with_p2p(fabric, True), found.primitive, size, group, readings, only)
+    took = format_time(float(other.best.total_s))
+    note = f"not said: P2P over PCIe. Priced without it; with it {took}. Set library.p2p to true or false"
+    first = found.results[0]
+    return replace(found, results=(replace(first, notes=(note, *first.notes)), *found.results[1:]))
 
 
 def rows_at(

@@ -23,6 +23,7 @@ from colltool.libraries.numbers import MeasuredAt, ProtocolNumbers, SwitchNumber
 _ROW = {name: name for name in ("n_alpha", "n_beta", "steps_s", "overhead_s", "protocol")} | LATE
 _PHASE = ("n_alpha", "n_beta", "alpha_s", "bandwidth_s", "eta_alpha", "eta_beta", "bandwidth_Bps", "share", "energy_J")
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
+_LEAST_STEP_S = 1e-10
 LAUNCH_S = 10e-6
 """A library's launch time: measured 5 to 12 us, and 25 to 50 us with its framework."""
 
@@ -94,7 +95,9 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
     for name in common:
         numbers = {tier: own[name] for tier, own in lists.items()}
         spans = tuple(
-            replace(span, tier=tier_under(span.tier, numbers[span.tier.name])) if span.tier.name in numbers else span
+            replace(span, tier=tier_under(span.tier, numbers[span.tier.name], span.endpoints))
+            if span.tier.name in numbers
+            else span
             for span in placed.spans
         )
         launch, copy = None, placed.local_copy_Bps
@@ -107,13 +110,13 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
     return found
 
 
-def tier_under(tier: Tier, protocol: ProtocolNumbers) -> Tier:
-    """A tier with what a library adds under a protocol: a step takes η_α·α + o, a byte 1 / (BW·η_β·e)."""
+def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
+    """A tier with what a library adds under a protocol on some endpoints: a step takes η_α·α + o, a byte 1 / (BW·η_β·e)."""
     kind = capabilities_of(tier)
     eta_alpha = tier.eta.alpha * protocol.stretch
-    # a posted send takes less than a wire's α (o below zero), but never less than nothing
-    alpha_s = largest(capabilities_of(tier).nearest_alpha_s + protocol.step_s / eta_alpha, 0.0)
-    eta = Eta.model_construct(alpha=eta_alpha, beta=tier.eta.beta * protocol.share)
+    # a posted send takes less than a wire's α (o below zero), but some time
+    alpha_s = largest(capabilities_of(tier).nearest_alpha_s + protocol.step_s / eta_alpha, _LEAST_STEP_S)
+    eta = Eta.model_construct(alpha=eta_alpha, beta=tier.eta.beta * protocol.share_on(endpoints))
     numbers: dict[str, Any] = {"eta": eta, "bandwidth": tier.bandwidth * protocol.line, **kind.at_alpha(alpha_s)}
     switch, added = kind.in_network, tier.library.switch if tier.library is not None else None
     if switch is not None and added is not None:

@@ -87,7 +87,7 @@ class Price(Result):
     None if any may run. ``leads_on_one_port``: the leader under ``ports="one"`` if it is another one (for arrays a tuple); empty
     if algorithms were named. ``accuracy``: of the first row; None for an ideal price and arrays. ``failed``: plugins of the group
     ``colltool.algorithms`` that offered nothing usable, and why. ``asked``: the algorithms that were named. ``inert``: values
-    that were set and do not move the first row.
+    that were set and do not move the first row. ``assumed``: tiers and the media that their names or devices were taken for.
     """
 
     subject: ClassVar[str] = "price"
@@ -106,6 +106,7 @@ class Price(Result):
     failed: tuple[Infeasible, ...] = ()
     asked: tuple[str, ...] = ()
     inert: tuple[Inert, ...] = ()
+    assumed: tuple[tuple[str, str], ...] = ()
 
     @property
     def ranks(self) -> int:

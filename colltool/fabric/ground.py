@@ -12,7 +12,7 @@ from typing import Any
 from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
-from colltool.fabric.media import Medium, gpus_of, medium_of
+from colltool.fabric.media import NETWORKS, Medium, gpus_of, medium_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
@@ -57,10 +57,12 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
     gpus = gpus_of(fabric.device, facts.gpu if facts else None, media, fabric.library_name)
     tiers = []
     for tier, before, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
+        known = None
         # where messages are routed link by link α is of links, and a library's time a step adds to no pair's
-        known = (
-            tier_library(fabric.library_name, gpus, medium) if layered and capabilities_of(tier).joined_by != "routes" else None
-        )
+        if layered and capabilities_of(tier).joined_by != "routes":
+            known = tier_library(fabric.library_name, gpus, medium, p2p=bool(facts and facts.p2p))
+        if known is not None and medium in NETWORKS and not has_gpudirect(fabric):
+            known = _staged(known, before, gpus)
         numbers = _joined(_of_file(tier, before), known and _on_line(known, before))
         tiers.append(tier.with_library(numbers))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
@@ -68,6 +70,47 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
         return found.with_reached(()).with_machine(fabric.own_machine if layered else None)
     machine = fabric.own_machine or machine_for(fabric.device, media[0] or "", media[-1] if len(media) > 1 else None)
     return found.with_reached(_reached(fabric.library_name, gpus, media[-1])).with_machine(machine)
+
+
+def has_gpudirect(fabric: Fabric) -> bool:
+    """Whether NICs reach the GPUs' memory: as the file says, else wherever no tier is TCP sockets."""
+    facts = fabric.library_facts
+    if facts is not None and facts.gpudirect is not None:
+        return facts.gpudirect
+    return all(medium is None or medium.name != "socket" for medium in media_of(fabric))
+
+
+def p2p_unknown(fabric: Fabric) -> bool:
+    """Whether cards share PCIe slots of a host and nothing says that they reach each other's memory (``library.p2p``).
+
+    Without P2P every byte goes through the host's memory, and eight cards reach a fourteenth of what they reach with it.
+    """
+    facts, medium = fabric.library_facts, media_of(fabric)[0]
+    slots = medium is not None and medium.name.startswith("pcie") and fabric.tiers[0].endpoints > 1
+    return slots and facts is not None and facts.name in ("nccl", "rccl") and facts.p2p is None
+
+
+def with_p2p(fabric: Fabric, works: bool) -> Fabric:
+    """The fabric whose cards reach each other's memory over PCIe, or do not."""
+
+    def made() -> Fabric:
+        facts = fabric.library_facts
+        assert facts is not None  # of a library that has numbers for both
+        return on_ground(fabric.model_copy(update={"library": facts.model_copy(update={"p2p": works})}))
+
+    return fabric.view(f"p2p {works}", made)
+
+
+_STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
+"""What a NIC has of a GPU's slot through the host's memory, in and out, on Intel's hosts. Source: as NCCL's search has it."""
+
+
+def _staged(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:
+    """What is left of numbers between hosts where the NICs do not reach the GPUs' memory: no LL128, and half a slot at most."""
+    most_Bps = next((_STAGED_BPS[gpu] for gpu in gpus if gpu in _STAGED_BPS), None)
+    most = 1.0 if most_Bps is None else most_Bps / (tier.bandwidth * tier.eta.beta)
+    kept = tuple(row._replace(share=min(row.share, most)) for row in numbers.protocols if row.name != "LL128")
+    return numbers._replace(protocols=kept)
 
 
 def _has_own(fabric: Fabric) -> bool:
@@ -81,7 +124,8 @@ def _on_line(numbers: TierLibrary, tier: Tier) -> TierLibrary:
     line_Bps = tier.bandwidth * tier.eta.beta
     protocols = []
     for row in numbers.protocols:
-        share = row.share if row.host_Bps is None else min(row.host_Bps / line_Bps, 0.5)
+        most = 0.5 if row.name == "LL" else 1.0  # half of LL's bytes are flags
+        share = row.share if row.host_Bps is None else min(row.host_Bps / line_Bps, most)
         protocols.append(row._replace(share=share))
     return numbers._replace(protocols=tuple(protocols))
 
@@ -149,10 +193,14 @@ def _efficiency(row: Mapping[str, Any]) -> Efficiency:
     return Efficiency.model_validate(fields)
 
 
-def layered_media(fabric: Fabric) -> Sequence[tuple[str, Medium]]:
-    """Tiers whose medium was not stated but found, for what an answer says first."""
+def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
+    """Tiers that a library's numbers were put on by their name or their device, with the medium; stated ones are left out."""
     found = zip(fabric.tiers, media_of(fabric), strict=True)
-    return [(tier.name, medium) for tier, medium in found if medium is not None and tier.library is not None]
+    return tuple(
+        (tier.name, medium.name)
+        for tier, medium in found
+        if medium is not None and medium.how != "stated" and tier.library is not None and medium.name != tier.name
+    )
 
 
 def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:
@@ -174,6 +222,13 @@ def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
     named = facts.model_copy(update=other) if facts else LibraryFacts(name=library, version=version or None)
     kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
     return on_ground(kept.model_copy(update={"library": named}))
+
+
+def launch_of(fabric: Fabric) -> float:
+    """Seconds that a call takes to start: what the file states, else the least of its library's protocols; 0 where unknown."""
+    listed = [row.launch_s for tier in fabric.tiers if tier.library for row in tier.library.protocols]
+    known = [launch_s for launch_s in listed if launch_s is not None]
+    return fabric.launch_overhead if fabric.states_launch or not known else min(known)
 
 
 def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:

@@ -155,7 +155,8 @@ class LibraryFacts(Part):
 
     ``version``: its numbers and rules, default 2.30 for NCCL. ``nics`` of a node, default: one per GPU; ``collnet``:
     NCCL_COLLNET_ENABLE with a plugin, default: off; ``nvls``: NCCL_NVLS_ENABLE, default: on; ``link`` between the GPUs of a node,
-    default: NVLink. ``reached``: published or measured shares of the modelled bandwidth.
+    default: NVLink. ``gpudirect``: NICs read and write the GPUs' memory, default: they do but over TCP sockets; ``p2p``: cards in
+    PCIe slots read each other's memory. ``reached``: published or measured shares of the modelled bandwidth.
     """
 
     name: LibraryName
@@ -166,6 +167,8 @@ class LibraryFacts(Part):
     nics: ft.Count | None = None
     collnet: ft.Flag | None = None
     nvls: ft.Flag | None = None
+    gpudirect: ft.Flag | None = None
+    p2p: ft.Flag | None = None
     channels: Annotated[LibraryChannels | None, _CHANNELS] = None
     reached: Annotated[
         tuple[Annotated[Efficiency, _REACHED], ...],

@@ -37,11 +37,13 @@ _OF_MEDIUM = {"nvlink3": "ampere", "nvlink4": "hopper", "nvlink5": "blackwell", 
 _WORDS = {
     "infiniband": "ib", "roce": "roce", "ethernet": "roce", "spectrum": "roce", "efa": "efa", "slingshot": "slingshot",
     "tcpxo": "tcpx", "tcpx": "tcpx", "tcp": "socket", "socket": "socket", "xgmi": "xgmi", "neuronlink": "neuronlink",
-    "pcie": "pcie4", "ndr": "ib", "xdr": "ib", "hdr": "ib", "shm": "shm", "ici": "ici", "eth": "roce",
+    "ndr": "ib", "xdr": "ib", "hdr": "ib", "shm": "shm", "ici": "ici", "eth": "roce",
 }  # fmt: skip
 """A word in a tier's name, and the medium that it means; the first counts."""
 _NVLINK_GBPS = (("nvlink3", 300e9), ("nvlink4", 450e9), ("nvlink5", 900e9), ("nvlink6", 1800e9))
 """One direction of a GPU's NVLinks. Source: NVIDIA's data sheets of A100, H100, B200 and Rubin."""
+_SLOT_GBPS = (("pcie3", 16e9), ("pcie4", 32e9), ("pcie5", 64e9), ("pcie6", 128e9))
+"""One direction of a slot of 16 lanes. Source: PCI-SIG."""
 
 
 def _known(name: str) -> str:
@@ -76,6 +78,8 @@ def medium_of(stated: str | None, tier_name: str, bandwidth_Bps: float, device: 
 def _named(tier_name: str, bandwidth_Bps: float) -> str | None:
     if "nvlink" in tier_name or "nvswitch" in tier_name:
         return min(_NVLINK_GBPS, key=lambda known: abs(known[1] - bandwidth_Bps))[0]
+    if "pcie" in tier_name:
+        return min(_SLOT_GBPS, key=lambda known: abs(known[1] - bandwidth_Bps))[0]
     if tier_name == "ib" or tier_name.startswith("ib-"):
         return "ib"
     return next((medium for word, medium in _WORDS.items() if word in tier_name), None)

@@ -288,8 +288,13 @@ class Fabric(Part):
         return self.view("datasheet", self._without_library)
 
     def on_wires(self) -> Fabric:
-        """Wires alone, without a launch: what ``--ideal`` prices."""
-        return self.view("wires", lambda: self._without_library().model_copy(update={"launch_overhead": 0.0}))
+        """Wires alone, without a launch: what ``--ideal`` prices. What the library runs is no number, and stays."""
+        return self.view("wires", self._wires)
+
+    def _wires(self) -> Fabric:
+        bare = self._without_library()
+        tiers = (wires.with_library(tier.choices) for wires, tier in zip(bare.tiers, self.tiers, strict=True))
+        return bare.model_copy(update={"tiers": tuple(tiers), "launch_overhead": 0.0})
 
     def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
         """A variant of the fabric, made once for a name: what was worked out on a fabric is found by identity."""
@@ -406,8 +411,8 @@ class Fabric(Part):
             return self
         slips = []
         for number, tier in enumerate(self.tiers):
-            for key in ("protocols", "algorithms"):
-                if getattr(tier, key) is not None:
+            for key, given in (("protocols", tier.protocols), ("algorithms", tier.algorithms)):
+                if given is not None:
                     slips.append(Slip(_NOT_IN_2.format(key=key), _IN_2, ("tiers", number, key)))
             if tier.switches is not None and tier.switches.protocols is not None:
                 slips.append(Slip(_NOT_IN_2.format(key="protocols"), _IN_2, ("tiers", number, "in_network", "protocols")))

@@ -17,9 +17,10 @@ from colltool.base.files import BOUNDS
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.definitions.reader import Overrides
 from colltool.fabric.load import FabricSource, fabric_data, load_fabric
+from colltool.fabric.media import medium_of
 from colltool.sizing.size_clos import LEVELS
 
-TEMPLATE = "nvlink:star:8:450GB/s:0.8us,ib:clos:32/64:400Gbps:5us/11us:s=1"  # as the shipped dgx-h100, whose file has the sources
+TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"  # as the shipped dgx-h100, whose file has the sources
 EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
 ETAS = {"star": (1.0, 0.8), "full_mesh": (1.0, 0.8), "torus": (1.2, 0.6), "mesh": (1.2, 0.6), "clos": (1.2, 0.8)}
 """Default contention (α, β). Source: Collectives Explainer Series part 05 §4.1 and §4.2."""
@@ -36,7 +37,7 @@ COMMENTS = {
     "tiers.0.size": "ranks that it joins",
     "tiers.size": "domains of the tier before that it joins",
     "tiers.shape": "endpoints along each axis",
-    "tiers.alpha": "latency of one message, software included; a time needs a unit",
+    "tiers.alpha": "latency of one message over the wires; a time needs a unit",
     "tiers.0.bandwidth": "one way, of a rank's port or of one link; GB/s bytes, Gbps bits",
     "tiers.bandwidth": "one way, per rank: a NIC shared by two is half of it",
     "tiers.ports": "parallel ports of that bandwidth",
@@ -47,7 +48,6 @@ COMMENTS = {
     "tiers.levels": "bottom up; group: endpoints below, alpha: of a pair that meets there",
     "tiers.levels.oversubscription": "oversubscription: a number is of all endpoints below, {uplinks: 2} of the switches below",
     "tiers.in_network": "what its switches compute: NVLS, SHARP",
-    "tiers.protocols": "ways of the library, each with what is its own",
     "tiers.algorithms": "what the library runs on groups that end here",
     "tiers.sizing": "for counts and the bill: rails apart, NICs of an endpoint on each, ports of a switch",
     "launch_overhead": "of a call, before its first byte",
@@ -98,13 +98,13 @@ def fabric_start(source: FabricSource | None = None, tiers: str | None = None, o
         drafted = [_tier(text.strip()) for text in (tiers or TEMPLATE).split(",")]
         if tiers is None:
             drafted[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
-        source = {"name": "my-cluster", "tiers": drafted, "launch_overhead": "5us"}
+        source = {"name": "my-cluster", "tiers": drafted} | ({"device": "h100", "library": "nccl"} if tiers is None else {})
     if failed:
         from colltool.fabric.broken import without
 
         source, overrides = without(fabric_data(source, overrides), failed), ()
     called = valid_name(name)
-    data = {"schema": "colltool.fabric/1", **fabric_data(source, overrides), **({"name": called} if called else {})}
+    data = {"schema": "colltool.fabric/2", **fabric_data(source, overrides), **({"name": called} if called else {})}
     load_fabric(data)
     return _commented(data, start_lines("fabric"), {key: text for key, text in MORE.items() if key not in data})
 
@@ -117,7 +117,7 @@ def valid_name(text: str) -> str:
 def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:
     """A fabric with its overrides as a file that loads to the same."""
     made = [f"with {', '.join(f'{key}={value}' for key, value in load_fabric(source, overrides).overrides)}"] if overrides else []
-    return fabric_text({"schema": "colltool.fabric/1", **fabric_data(source, overrides)}, made)
+    return fabric_text({"schema": "colltool.fabric/2", **fabric_data(source, overrides)}, made)
 
 
 def _tier(text: str) -> dict[str, Any]:
@@ -137,6 +137,8 @@ def _tier(text: str) -> dict[str, Any]:
     for one in alphas:
         _check(parse_time, one, text)
     tier: dict[str, Any] = {"name": name, "topology": topology}
+    if (medium := medium_of(None, name, parse_rate(rate), None)) is not None:
+        tier["medium"] = medium.name
     groups = []
     if topology in ("torus", "mesh"):
         tier["shape"] = _counts(size, "x", "a shape such as 8x8x4", text)

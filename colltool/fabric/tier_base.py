@@ -104,6 +104,11 @@ class TierBase(Part):
         """Algorithms that the library was seen to run here; empty for anything."""
         return () if self._library is None else self._library.runs.get(primitive, ())
 
+    @property
+    def choices(self) -> TierLibrary | None:
+        """What the library runs here, without its numbers; None for anything."""
+        return TierLibrary(runs=self._library.runs) if self._library is not None and self._library.runs else None
+
     def stated_protocols(self, primitive: Primitive) -> list[str]:
         """Names of the protocols that the file itself lists for a primitive."""
         listed = self.protocols or ()

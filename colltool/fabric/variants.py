@@ -16,7 +16,6 @@ from colltool.base.formatting import parse_rate, parse_time
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.tier_base import TierBase
 from colltool.fabric.topology import capabilities_of
 
 Place = tuple[str | int, ...]
@@ -55,7 +54,8 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
     protocols = []
     for row in tier.library.protocols:
         bound = row.share <= _BOUND_BY_FLAGS * fullest
-        protocols.append(row._replace(share=min(row.share / share, fullest)) if bound else row)
+        by_ranks = tuple((count, min(own / share, fullest)) for count, own in row.by_ranks)
+        protocols.append(row._replace(share=min(row.share / share, fullest), by_ranks=by_ranks) if bound else row)
     return slower.with_library(tier.library._replace(protocols=tuple(protocols)))
 
 
@@ -85,8 +85,8 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
         for name in type(part).model_fields:
             if name not in _NEVER_PRICED:
                 yield from _values(getattr(part, name), (*at, name))
-        if isinstance(part, TierBase):
-            yield (*at, "library"), part.library
+        if "library" not in type(part).model_fields and (numbers := getattr(part, "library", None)) is not None:
+            yield (*at, "library"), numbers  # what a library adds to a tier
     elif isinstance(part, tuple):
         for index, one in enumerate(part):
             yield from _values(one, (*at, index))

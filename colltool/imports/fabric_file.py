@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from colltool.base.errors import ColltoolError, given
-from colltool.base.formatting import counted
+from colltool.base.formatting import counted, parse_rate
 from colltool.fabric.by_device import CLUSTERS, Known, known
 from colltool.fabric.library import DEVICES
 from colltool.fabric.load import fabric_data, load_fabric
+from colltool.fabric.media import medium_of
 from colltool.imports.clos import ClosNetwork, levels_named
 from colltool.imports.node import InnerTier, NodeDump, inner_tiers, odd_links
 
@@ -47,7 +48,7 @@ def fabric_file(
     if nodes is not None and network is not None:
         what = f"{network.file} tells how many there are: {network.hosts}"
         raise ColltoolError(what, argument="network_nodes", fix=f"leave out {given('network_nodes')}")
-    head: Data = {"schema": "colltool.fabric/1", "name": name}
+    head: Data = {"schema": "colltool.fabric/2", "name": name}
     if node is None:
         assert network is not None, "something was read"
         body = {"tiers": [_network_tier(_outer(like or _INFINIBAND), network=network)]}
@@ -205,8 +206,6 @@ def _levels(outer: Data, network: ClosNetwork, hosts_each: int) -> Iterator[Data
 
 def _rank_rate(node: NodeDump | None, network: ClosNetwork | None, outer: Data) -> tuple[float, str] | None:
     """Bytes/s of a rank's share of its node's NICs, and who says so; None where nobody does."""
-    from colltool.base.formatting import parse_rate
-
     if network is not None:
         ranks = len(node.accelerators) // node.hosts if node else 1
         said = f"{counted(network.ports, 'port')} of {8e-9 * network.port_Bps:g} Gb/s"
@@ -262,6 +261,8 @@ def _inner_tier(node: NodeDump, inner: InnerTier, base: Known) -> Data:
     made: Data = {"name": inner.link, "topology": inner.topology}
     made |= {} if inner.edges else {"size": inner.size}
     made |= {"alpha": tier["alpha"], "bandwidth": rate, "eta": tier["eta"]}
+    if (medium := medium_of(None, inner.link, parse_rate(rate), node.model)) is not None:
+        made["medium"] = medium.name
     if inner.edges:
         made["edges"] = [[*pair] if links == 1 else {"between": [*pair], "links": links} for pair, links in inner.edges]
     other = "" if tier["topology"] == inner.topology else f", a {tier['topology']}"
@@ -289,7 +290,7 @@ def _comments(node: NodeDump | None, network: ClosNetwork | None, body: Data) ->
     files = dict.fromkeys(f"{one.file} ({one.tool})" for one in (node, network) if one)
     yield f"Read from {' and '.join(files)} by colltool fabric import."
     if "like" in body:
-        yield f"What they tell stands under set. All else, alpha, eta and protocols above all, is that of {body['like']}."
+        yield f"What they tell stands under set. All else, alpha and eta above all, is that of {body['like']}."
     else:
         yield "What they do not tell, alpha and eta above all, is marked as not told: measure it, colltool guide measurements."
     if node is not None and network is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ class ProtocolNumbers(NamedTuple):
         copy_Bps: rate at which a rank moves the part of M that it keeps; None where that is free.
         host_Bps: a rate that a CPU or proxy sets, whatever the line; it takes the place of ``share``.
         stretch, line: of the tier's η_α and bandwidth, where a file of the old form gave a protocol its own.
+        by_ranks: ``share`` on so many endpoints of the tier, ascending, where what they share is not the wires but their host.
     """
 
     name: str
@@ -48,6 +50,18 @@ class ProtocolNumbers(NamedTuple):
     host_Bps: float | None = None
     stretch: float = 1.0
     line: float = 1.0
+    by_ranks: tuple[tuple[int, float], ...] = ()
+
+    def share_on(self, endpoints: int) -> float:
+        """e on so many endpoints: between two counts by logarithms, beyond them the nearest."""
+        if not self.by_ranks:
+            return self.share
+        after = next((at for at, (count, _) in enumerate(self.by_ranks) if count >= endpoints), len(self.by_ranks))
+        if after in (0, len(self.by_ranks)):
+            return self.by_ranks[max(after - 1, 0)][1]
+        (low, first), (high, last) = self.by_ranks[after - 1], self.by_ranks[after]
+        between: float = first * (last / first) ** (log(endpoints / low) / log(high / low))
+        return between
 
 
 class SwitchNumbers(NamedTuple):
@@ -99,14 +113,17 @@ def _version_of(path: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in digits if part.isdecimal())
 
 
-def tier_library(library: str, gpus: Sequence[str], medium: str | None) -> TierLibrary | None:
-    """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation) that has any."""
+def tier_library(library: str, gpus: Sequence[str], medium: str | None, *, p2p: bool = False) -> TierLibrary | None:
+    """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation) that has any.
+
+    ``p2p``: cards in PCIe slots read each other's memory, where the numbers depend on it.
+    """
     data = library_data(library)
     if data is None or medium is None:
         return None
     for gpu in gpus:
         for number, entry in enumerate(data.tiers):
-            if medium in entry["media"] and gpu in entry["gpus"]:
+            if medium in entry["media"] and gpu in entry["gpus"] and entry.get("p2p", p2p) == p2p:
                 return _tier_of(library, number)
     return None
 
@@ -123,16 +140,18 @@ def _tier_of(library: str, number: int) -> TierLibrary:
 
 def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
     measured = row.get("measured")
-    primitives = row.get("primitives")
+    primitives, share = row.get("primitives"), row.get("share", 1.0)
+    by_ranks = tuple((point["ranks"], point["share"]) for point in share) if isinstance(share, list) else ()
     return ProtocolNumbers(
         name=row["name"],
         primitives=None if primitives is None else tuple(Primitive(name) for name in primitives),
         launch_s=_scaled(row.get("launch_us"), 1e-6),
         step_s=row.get("step_us", 0.0) * 1e-6,
-        share=row.get("share", 1.0),
+        share=by_ranks[-1][1] if by_ranks else share,
         copy_Bps=_scaled(row.get("copy_GBps"), 1e9),
         measured=None if measured is None else MeasuredAt(measured["smallest"], measured["largest"], tuple(measured["ranks"])),
         host_Bps=_scaled(row.get("host_GBps"), 1e9),
+        by_ranks=by_ranks,
     )
 
 

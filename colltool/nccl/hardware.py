@@ -277,6 +277,7 @@ class Hardware:
     between the GPUs of a node. ``nvls``: NVLink SHARP is available and enabled. ``collnet``: CollNet is enabled and its plugin
     loaded (NCCL_COLLNET_ENABLE=1; off by default). ``channels``: of a communicator. ``simple_tree``: a node had to use the
     pattern TREE, with all traffic of a NIC through one GPU. ``same_channels``: all rings visit the GPUs in the same order.
+    ``gpudirect``: NICs reach the GPUs' memory, or there are none.
     """
 
     version: str
@@ -296,6 +297,7 @@ class Hardware:
     channels: int
     simple_tree: bool
     same_channels: bool
+    gpudirect: bool = True
 
     @property
     def ranks(self) -> int:
@@ -321,16 +323,22 @@ class Hardware:
 
 
 _FULL = 1 + 1e-9
+_INTEL_STAGED = 1.2  # INTEL_P2P_OVERHEAD: 6/5. Source: NCCL 2.30, src/graph/topo.h
 _LEAST_TRIED = 0.49  # of the rate that was found first: the search goes no lower
 
 
 class GpuNodes(NamedTuple):
-    """Input of the channel search: GPU generation, nodes, GPUs per node, rate of a NIC in GB/s (0 on one node)."""
+    """Input of the channel search: GPU generation, nodes, GPUs per node, rate of a NIC in GB/s (0 on one node).
+
+    ``staged``: the NICs' bytes go through the hosts' memory, which is what ``cpu`` matters for.
+    """
 
     gpu: Gpu
     nodes: int
     gpus: int
     nic_GBps: float
+    staged: bool = False
+    cpu: Cpu = "intel"
 
     @property
     def from_hopper(self) -> bool:
@@ -369,7 +377,9 @@ def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     search = numbers.search[machine.gpu]
     if machine.nodes > 1:
         rate = _nic(search, machine)
-        return Graph(machine.gpus, rate, rate)
+        # on other hosts than Intel's the search rather takes half of the NICs than halves the rate
+        shared = machine.staged and machine.cpu != "intel" and machine.nic_GBps > search.nic_GBps / 2
+        return Graph(max(machine.gpus // 2, 1) if shared else machine.gpus, rate, rate)
     tried = [rate for rate in search.inside if rate > _LEAST_TRIED * search.inside[0]]
     filled = [(int(search.link_GBps * _FULL // rate), rate) for rate in tried]
     channels, rate = max(filled, key=lambda one: (one[0] * one[1], one[1]))
@@ -386,8 +396,15 @@ def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) ->
 
 
 def _nic(search: ChannelSearch, machine: GpuNodes) -> float:
-    """The highest listed rate that a NIC reaches through PCIe; below the list, what it reaches."""
-    reached = min(machine.nic_GBps, search.nic_GBps)
+    """The highest listed rate that a NIC reaches through PCIe; below the list, what it reaches.
+
+    Through the hosts' memory a GPU's slot carries what comes in and what goes out, on Intel's hosts at 5/6 of the rate: there
+    every GPU's NIC has half. Source: NCCL 2.30, src/graph/topo.cc and src/graph/search.cc.
+    """
+    slot = search.nic_GBps
+    if machine.staged and machine.cpu == "intel":
+        slot /= 2 * _INTEL_STAGED
+    reached = min(machine.nic_GBps, slot)
     return next((rate for rate in search.across if rate <= reached * _FULL), reached)
 
 

@@ -19,6 +19,7 @@ from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, plac
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, Price, Winner
+from colltool.fabric.ground import has_gpudirect
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -241,10 +242,11 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     numbers, nodes = constants(facts.version or ""), placed.ranks // ranks
     across, alone = nodes > 1, ranks == 1
     nics, nic_GBps = _nics(placed, facts) if across else (0, 0.0)
-    _refuse_missing(fabric, facts, numbers, nics, GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps))
+    staged = across and not has_gpudirect(fabric)
+    machine = GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps, staged, facts.cpu or "intel")
+    _refuse_missing(fabric, facts, numbers, nics, machine)
     assert facts.gpu is not None  # not missing
-    given, machine = facts.channels or LibraryChannels(), GpuNodes(facts.gpu, nodes, ranks, nic_GBps)
-    rules = rules_of(numbers)
+    given, rules = facts.channels or LibraryChannels(), rules_of(numbers)
     ring = _given(given.ring) or rules.ring_graph(numbers, machine)
     nvls = collnet = None
     inside = capabilities_of(placed.spans[0].tier)
@@ -271,6 +273,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         collnet_graph=collnet,
         channels=given.total or rules.communicator_channels(numbers, machine, ring),
         simple_tree=across and (alone or machine.from_hopper),
+        gpudirect=not staged,
         same_channels=alone or not across,
     )
 
@@ -333,7 +336,7 @@ def _refuse_missing(fabric: Fabric, facts: LibraryFacts, numbers: Constants, nic
             missing.append((f"the channels of {why}", f"channels: {{{channels}}}"))
     if not missing:
         return
-    keys = ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls")
+    keys = ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls", "gpudirect")
     given = {key: value for key in keys if (value := getattr(facts, key)) is not None}
     told = [f'{key}: "{value}"' if key == "version" else f"{key}: {str(value).lower()}" for key, value in given.items()]
     what = f"NCCL's model needs {' and '.join(name for name, _ in missing)}, which {fabric.name} does not give"

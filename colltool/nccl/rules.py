@@ -106,6 +106,8 @@ def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -
         return "runs under Simple alone"
     if protocol == "ll128" and on.link == "pci" and on.ranks_per_node > 1:
         return "LL128 needs NVLink between the GPUs of a node"
+    if protocol == "ll128" and on.nodes > 1 and not on.gpudirect:
+        return "LL128 across nodes needs GPUDirect RDMA"
     match algorithm:
         case "nvls":
             most = on.constants.nvls["most_ranks_gather"]

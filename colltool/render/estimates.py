@@ -20,7 +20,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost, SlowRank
+from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, Kept, PhaseCost, SlowRank
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.interval import NO_INTERVAL, Interval
 from colltool.estimate.results import AssumptionsUsed, Price
@@ -137,7 +137,7 @@ def spoken(price: Price) -> str:
     return LIBRARIES[price.library.name].spoken if price.library else ""
 
 
-_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "alpha_s", "overhead_s", "bytes", "protocol")} | LATE
+_NUMBERS = {name: name for name in ("n_alpha", "n_beta", "steps_s", "overhead_s", "bytes", "protocol", "factor")} | LATE
 """Fields of a row that may be arrays over sizes, each with the property that gives its value."""
 
 
@@ -149,10 +149,19 @@ def at_each_size(price: Price) -> Iterator[Price]:
     for at, size in enumerate(price.bytes):
         rows = []
         for row in price.results:
-            arrays = ((field, getattr(row, name)) for field, name in _NUMBERS.items())
-            one = {field: plain_number(value[at] if getattr(value, "shape", ()) else value) for field, value in arrays}
-            rows.append(replace(row, late_phases=tuple, **one))
+            wires, contended = row.below
+            below = None if wires is row else Kept((_at_one_size(wires, at), _at_one_size(contended, at)))
+            rows.append(replace(_at_one_size(row, at), late_below=below))
         yield replace(price, bytes=float(size), results=tuple(rows))
+
+
+def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
+    """The element of a row of arrays; its phases are left out."""
+    numbers = {}
+    for field, name in _NUMBERS.items():
+        value = getattr(row, name)
+        numbers[field] = plain_number(value[at] if getattr(value, "shape", ()) else value)
+    return replace(row, late_phases=tuple, **numbers)
 
 
 def heading(price: Price, sizes: str | None = None) -> str:
@@ -160,7 +169,9 @@ def heading(price: Price, sizes: str | None = None) -> str:
     several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
     library = f"{running(price.library.name, leads=bool(price.runnable))}, " if price.library else ""
     where = on_fabric(price.fabric, price.overrides)
-    return f"{price.primitive.spoken} on {where}, {price.group.spoken}, {several}{library}{price.mode}"
+    media = [f"{tier} as {medium}" for tier, medium in price.assumed]
+    over = f" ({', '.join(media)})" if media and price.mode != "ideal" else ""
+    return f"{price.primitive.spoken} on {where}{over}, {price.group.spoken}, {several}{library}{price.mode}"
 
 
 def running(library: str, *, leads: bool) -> str:
@@ -378,7 +389,6 @@ _NOT_RUN: dict[NotRunCode, str] = {
     "lattice": "{library} does not run on a torus or mesh",
     "multi_rail": "across nodes {library} runs one for each NIC of a node (multi-rail)",
     "multi_link": "on a full mesh {library} runs rings over all links (multi-link)",
-    "grouped_sends": "across nodes RCCL's grouped sends are no faster than one peer after another",
     "chain_inside": "inside a node {library}'s tree is a chain of its GPUs; it is a double binary tree only between nodes",
     "nvls_across": "NVLS gathers and scatters only inside a node",
     "nvls_ranks": "NVLS gathers and scatters on at most {most} ranks per node",

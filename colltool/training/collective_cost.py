@@ -316,14 +316,16 @@ def in_axes(primitive: Primitive, group: RankGroup, size: float) -> list[tuple[P
 
 def _cost(found: Price, row: AlgorithmEstimate, pick: str) -> CollectiveCost:
     carried: dict[str, float] = {}
-    moved_s = float(row.moved_s)
+    moved_s, total_s = float(row.moved_s), float(row.total_s)
     slower = 1 + float(row.short_s) / moved_s if moved_s else 1.0  # bytes below the tiers' bandwidth keep the wires as long
+    if slower * moved_s > total_s:  # a machine that does better than its library's usual share moves its bytes faster
+        slower = total_s / moved_s
     for phase in row.phases:
         carried[phase.tier] = carried.get(phase.tier, 0.0) + slower * float(phase.bandwidth_s)
     return CollectiveCost(
         algorithm=row.title,
         protocol=str(row.protocol),
-        latency_s=max(0.0, float(row.total_s) - slower * moved_s),  # whatever else a price has parts for
+        latency_s=max(0.0, total_s - slower * moved_s),  # whatever else a price has parts for
         bandwidth_s=slower * moved_s,
         per_domain=found.group.per_domain,
         busy=tuple(carried.items()),

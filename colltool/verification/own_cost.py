@@ -17,6 +17,7 @@ from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import counted
 from colltool.base.primitives import Links
 from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import on_layers
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, Span, flat_group, place
@@ -39,7 +40,7 @@ _WITHOUT_LIBRARY = f"{_UNMEASURED}; of a library's start-up and losses nothing i
 
 def own_costs(schedules: Sequence[OwnSchedule], fabric: Fabric, group: AnyGroup, readings: Readings) -> list[CostModel]:
     """Each schedule under each protocol of a group; ColltoolError where it is for another number of ranks."""
-    placed = place(fabric.on_datasheet() if readings.numbers == "datasheet" else fabric, group)
+    placed = place(on_layers(fabric, readings), group)
     for name, usual in (("placement", "packed"), ("ports", "all")):
         if (value := getattr(readings, name)) != usual:
             what = f"a schedule of your own is executed {usual}, not {value}"

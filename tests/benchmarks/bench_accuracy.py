@@ -63,7 +63,7 @@ def node_of(row: Row) -> int:
 
 @cache
 def fabric_without(name: str, source: str, change: str) -> Fabric:
-    data: Any = fit_fabrics.fitted(name, {source}) if source and name in fit_fabrics.KNOWN else name
+    data: Any = fit_fabrics.fitted(name, {source}) if source and name in fit_fabrics.INSIDE else name
     return colltool.load_fabric(data, change.split())
 
 
@@ -71,7 +71,7 @@ def is_judged(row: Row) -> bool:
     """Whether there is something to judge by: another table of the machine inside a node, any other row across nodes."""
     if row.algorithm or row.source.fabric not in shipped_fabrics() or row.collective == "p2p":
         return False
-    if row.source.fabric not in fit_fabrics.KNOWN:  # no row of its own was used, where the numbers are another machine's
+    if row.source.fabric not in fit_fabrics.INSIDE:  # no row of its own was used, where the numbers are another machine's
         return colltool.load_fabric(row.source.fabric).measured_on is not None
     left = fit_fabrics.inside_rows(row.source.fabric, {row.source.source_id})
     if not left:

@@ -34,6 +34,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import bench_accuracy  # noqa: E402
 import fit_fabrics  # noqa: E402
+import fit_machines  # noqa: E402
 import measured_rows  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
@@ -112,6 +113,7 @@ class Judged(NamedTuple):
     price_s: float
     datasheet_s: float
     fitted: bool  # a library's own numbers are in the price
+    posterior: float | None = None  # sigma of the machine's own factor, made without the source
 
     @property
     def residual(self) -> float:
@@ -135,11 +137,31 @@ class Judged(NamedTuple):
         return self.group, size_class(self.row.bytes), self.scope
 
 
-def left_out(row: Row) -> float:
-    """Seconds of the price of a row on its machine made without the row's source."""
+class LeftOut(NamedTuple):
+    """Seconds of a price that has not seen a row's source, and sigma of the machine's factor in it; None without one."""
+
+    seconds: float
+    posterior: float | None
+
+
+def left_out(row: Row) -> LeftOut:
+    """The price of a row on its machine made without the row's source, its own factor too."""
     name, source = row.source.fabric, row.source.source_id
-    without = together(source) if row.role == "fit" and name in fit_fabrics.KNOWN else ()
-    return seconds(fabric_without(name, without, row.source.set), row)
+    without = together(source) if row.role == "fit" and name in fit_fabrics.INSIDE else ()
+    fabric = fabric_without(name, without, row.source.set)
+    took = seconds(fabric, row, "library" if without else "measured")
+    shipped = colltool.load_fabric(name).machine
+    if shipped is None:
+        return LeftOut(took, None)
+    machine = machine_without(shipped.name, without) if without else shipped
+    at = row.collective, fit_machines.scope_of(row), row.ranks, float(row.bytes)
+    return LeftOut(took * exp(float(machine.d(*at))) if without else took, machine.sigma(*at))
+
+
+@cache
+def machine_without(name: str, without: tuple[str, ...]) -> Any:
+    """A machine's factors that have not seen some sources, over layers 1 to 3 that have not either."""
+    return fit_machines.made(name, without, refit=True, keep_order=False)
 
 
 @cache
@@ -164,7 +186,7 @@ def is_judged(row: Row) -> bool:
     """Rows whose price can be made without them, and was not fitted to them by hand."""
     if not speaks(row) or row.source.source_id in bench_accuracy.SEEN:
         return False
-    return row.role == "check" or row.source.fabric not in fit_fabrics.KNOWN or bench_accuracy.is_judged(row)
+    return row.role == "check" or row.source.fabric not in fit_fabrics.INSIDE or bench_accuracy.is_judged(row)
 
 
 def some(several: Sequence[Row]) -> Iterable[Row]:
@@ -189,7 +211,8 @@ def judge(row: Row) -> Judged | None:
     ground = ground_of(fabric, parse_primitive(row.collective), place(fabric, group_of(row)), float(row.bytes), Readings())
     before = before_dials(fabric)
     moved = 0.0 if before is None else abs(log(seconds(fabric, row) / seconds(before, row)))
-    return Judged(row, where_of(row)._replace(moved=moved), found, plain, ground.basis is None)
+    asked = where_of(row)._replace(moved=moved)
+    return Judged(row, asked, found.seconds, plain, ground.basis is None, None if asked.foreign else found.posterior)
 
 
 def state() -> str:
@@ -214,7 +237,7 @@ def judged(*, again: bool = False) -> list[Judged]:
         mine = [row for row in several if row.source.source_id == source]
         if source not in kept["prices"]:
             kept["prices"][source] = [
-                one and [one.asked.moved, one.price_s, one.datasheet_s, one.fitted] for one in map(judge, mine)
+                one and [one.asked.moved, one.price_s, one.datasheet_s, one.fitted, one.posterior] for one in map(judge, mine)
             ]
             KEPT.parent.mkdir(exist_ok=True)
             KEPT.write_text(json.dumps(kept), encoding="utf-8")
@@ -366,7 +389,7 @@ def verdicts(found: Sequence[Judged], law: spread.Law) -> list[Verdict]:
         others = [one for one in found if one.group != group]
         without = fitted_law(others, index_without, law)
         mine = (one for one in found if one.group == group)
-        made += [Verdict(one, spread.spread_of(one.asked, without, index_without(group)).sigma) for one in mine]
+        made += [Verdict(one, spread.spread_of(one.asked, without, index_without(group), one.posterior).sigma) for one in mine]
     return made
 
 
@@ -471,7 +494,7 @@ def main() -> int:
         for group in dict.fromkeys(one.one.group for one in seen):
             print(line(f"  {group}", [one for one in seen if one.one.group == group], kappa))
     apart = [one for one in every if one.fitted and one.group in APART]
-    told = [Verdict(one, spread.spread_of(one.asked, law, index_without(one.group)).sigma) for one in apart]
+    told = [Verdict(one, spread.spread_of(one.asked, law, index_without(one.group), one.posterior).sigma) for one in apart]
     print(line(f"apart: {', '.join(APART)}", told, kappa))
     print(datasheet_line(every, law))
     print(f"90% of rows inside at kappa {np.quantile([abs(one.one.residual) / one.sigma for one in seen], 0.9):.2f}")

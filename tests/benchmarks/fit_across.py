@@ -7,7 +7,7 @@ factor (:mod:`fit_machines`) mends what is missing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import log
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ _TOLD = f"One fit over rows across nodes of all machines with %s (tests/benchmar
 
 
 class Hop(NamedTuple):
-    """Latency (us) of a hop under each protocol; GB/s a NIC under LL and LL128.
+    """Latency (us) of a hop under each protocol; GB/s a NIC under LL and LL128; LL128's and Simple's shares of the tier's.
 
     Simple's latency is NCCL's own; LL128's bandwidth what 128 nodes reach in a ring tuned to it (NVIDIA/nccl-tests issue 322).
     """
@@ -53,6 +53,8 @@ class Hop(NamedTuple):
     ll_GBps: float = 2.3
     ll128_GBps: float = 44.0
     simple_us: float = 14.0
+    ll128_share: float = _LL128
+    simple_share: float = 1.0
 
 
 def fit_rows(fabrics: Collection[str], without: Collection[str] = ()) -> list[Row]:
@@ -77,8 +79,8 @@ def with_hop(data: Data, hop: Hop) -> Data:
 
     lines = [
         line("LL", hop.ll_us, min(hop.ll_GBps / nic, 0.5)),
-        line("LL128", hop.ll128_us, min(hop.ll128_GBps / nic, _LL128 * share)),
-        line("Simple", hop.simple_us, share),
+        line("LL128", hop.ll128_us, min(hop.ll128_GBps / nic, hop.ll128_share * share)),
+        line("Simple", hop.simple_us, share * hop.simple_share),
     ]
     outer = outer | {"protocols": lines}
     if switch := outer.get("in_network"):
@@ -95,7 +97,7 @@ def picked(fabric: Fabric, row: Row, **readings: Any) -> AlgorithmEstimate:
 
 def loaded(data: Data, several: Iterable[Row]) -> dict[str, Fabric]:
     """The fabric under each set of overrides that the rows need."""
-    return {change: colltool.load_fabric(data, overrides=change.split()) for change in {row.source.set for row in several}}
+    return {change: colltool.load_fabric(data, overrides=change.split()) for change in {"", *(row.source.set for row in several)}}
 
 
 _SHARES = [(4, 1.0), (8, 0.96), (16, 0.90), (32, 0.85), (64, 0.80), (128, 0.77)]
@@ -122,12 +124,12 @@ _RACKS_SAID = (
 def racks_reached() -> list[Data]:
     """What of NCCL's efficiency over racks of NVL72 is known by itself."""
     rings = ["all_reduce", "all_gather", "reduce_scatter"]
-    ring = {"algorithm": "multi-rail-ring", "primitives": rings, "share": _by_nodes((2, 0.89), (20, 0.59))}
+    ring = {"algorithm": "multi-rail-ring", "primitives": rings, "share": by_nodes((2, 0.89), (20, 0.59))}
     found = [ring | {"source": {"share": _RACKS_SAID}}]
     return found + posted()
 
 
-def _by_nodes(*shares: tuple[int, float]) -> list[Data]:
+def by_nodes(*shares: tuple[int, float]) -> list[Data]:
     return [OneLine(nodes=nodes, share=share) for nodes, share in shares]
 
 
@@ -146,7 +148,7 @@ def base_reached(name: str) -> list[Data]:
     if name not in NETWORKS:
         return racks_reached()
     rings = ["all_reduce", "all_gather", "reduce_scatter"]
-    flat = {"algorithm": "multi-rail-ring", "primitives": rings, "protocols": ["Simple"], "share": _by_nodes(*_SHARES)}
+    flat = {"algorithm": "multi-rail-ring", "primitives": rings, "protocols": ["Simple"], "share": by_nodes(*_SHARES)}
     tree = {
         "algorithm": "hierarchical:ring/double-binary-tree",
         "primitives": ["all_reduce"],
@@ -195,19 +197,26 @@ def fitted_hop(bases: dict[str, Data], without: Collection[str] = ()) -> Hop:
 
 _ALL = ("ampere", "hopper", "blackwell", "vr200")
 _EIGHTS = ("ampere", "hopper", "b200", "b300")
-_RACKS = ("gb200", "gb300", "vr200")
+RACKS = ("gb200", "gb300", "vr200")
 _CLOUDS = ("ib", "roce", "efa", "tcpx")
-_HOST = "LL's rate is a CPU's and a proxy's, not the NIC's"
+_HOST = "LL's rate is a CPU's and a proxy's, not the NIC's: by tests/benchmarks/fit_media.py"
 _COLLNET = "Switches: NCCL's own model, 31 us for the network hop of CollNetDirect, over two passes of two levels"
 _HAND = "by coordinate descent, as tests/benchmarks/fit_across.py does it"
-_EFA = Hop(ll_us=27.1, ll128_us=40.4, ll_GBps=0.1325, simple_us=52.1)
+EFA = Hop(ll_us=27.1, ll128_us=40.4, ll_GBps=0.1325, simple_us=52.1)
 _TCPXO = Hop(ll_us=88.3, ll128_us=86.5, ll_GBps=0.0121, simple_us=44.8)
 _SPARK = (
     "NVIDIA/dgx-spark-playbooks pull request 103, MTU 9000: all-reduce of 8, 16, 32 and 64 KiB in 27.8, 31.9, 39.5 and 67.3 us"
 )
 
 
-def tables(network: Hop, slingshot: Hop) -> list[str]:
+def tables(
+    network: Hop,
+    slingshot: Hop,
+    *,
+    filled: Sequence[Data],
+    ll_rates: Mapping[tuple[str, str], float],
+    others: Sequence[str],
+) -> list[str]:
     """NCCL's entries between nodes, and the shares that its schedules reach there.
 
     α of a leaf, η included, is 2.4 us on InfiniBand and Slingshot and 6 us on RoCE, EFA and TCPXO.
@@ -215,21 +224,30 @@ def tables(network: Hop, slingshot: Hop) -> list[str]:
     told = f"{_TOLD % 'InfiniBand or RoCE'}. {_HOST}"
     switch = {"step_us": 7.0, "protocols": ["Simple"]}
     return [
-        _hop_table(("ib",), _ALL, f"{told}. {_COLLNET}", network, 2.4) + f"switch = {library_file.text_of(switch)}\n",
-        _hop_table(("roce",), _ALL, told, network, 6.0),
-        _hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", _EFA, 6.0),
-        _hop_table(("tcpx",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0),
-        _hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
+        *(
+            hop_table(("ib",), gpus, f"{told}. {_COLLNET}", network._replace(ll_GBps=ll_rates["ib", gpus[0]]), 2.4)
+            + f"switch = {library_file.text_of(switch)}\n"
+            for gpus in (("ampere",), ("hopper",), ("blackwell", "vr200"))
+        ),
+        hop_table(("roce",), _ALL, told, network._replace(ll_GBps=ll_rates["roce", ""]), 6.0),
+        hop_table(("efa",), ("hopper",), f"Fitted to aws-p5-efa (tests/data/measured) {_HAND}", EFA, 6.0),
+        *others,
+        hop_table(("tcpx",), ("hopper",), f"Fitted to a3mega-2-nodes, dstack-a3mega (tests/data/measured) {_HAND}", _TCPXO, 6.0),
+        hop_table(("slingshot",), ("hopper", "ampere"), _TOLD % "Slingshot", slingshot, 2.4),
         _spark_table(),
-        *_reached_tables(),
+        *_reached_tables(filled),
     ]
 
 
-def _hop_table(media: tuple[str, ...], gpus: tuple[str, ...], source: str, hop: Hop, alpha_us: float) -> str:
+def hop_table(media: tuple[str, ...], gpus: tuple[str, ...], source: str, hop: Hop, alpha_us: float) -> str:
     protocols = [
         {"name": "LL", "step_us": float(f"{hop.ll_us:.3g}") - alpha_us, "host_GBps": float(f"{hop.ll_GBps:.3g}")},
-        {"name": "LL128", "step_us": float(f"{hop.ll128_us:.3g}") - alpha_us, "share": _LL128},
-        {"name": "Simple", "step_us": hop.simple_us - alpha_us, "share": 1.0},
+        {"name": "LL128", "step_us": float(f"{hop.ll128_us:.3g}") - alpha_us, "share": float(f"{hop.ll128_share:.4g}")},
+        {
+            "name": "Simple",
+            "step_us": float(f"{hop.simple_us:.3g}") - alpha_us,
+            "share": float(f"{hop.simple_share:.4g}"),
+        },
     ]
     return library_file.table("tier", {"media": media, "gpus": gpus, "source": source, "protocols": protocols})
 
@@ -246,7 +264,7 @@ def _spark_table() -> str:
     return library_file.table("tier", entry)
 
 
-def _reached_tables() -> list[str]:
+def _reached_tables(filled: Sequence[Data]) -> list[str]:
     rings = ("all_reduce", "all_gather", "reduce_scatter")
     tree = {"algorithm": ["hierarchical:ring/double-binary-tree"], "primitives": ["all_reduce"], "source": _TREE_SAID}
     shares = [{"nodes": nodes, "share": share} for nodes, share in _SHARES]
@@ -257,7 +275,8 @@ def _reached_tables() -> list[str]:
         {"media": _CLOUDS, "gpus": _EIGHTS, **ring, "protocols": ["Simple"], "share": shares, "source": _SHARES_SAID},
         {"media": _CLOUDS, "gpus": ("hopper", "b200", "b300"), **tree, "share": 0.78},
         {"media": _CLOUDS, "gpus": ("ampere",), **tree, "share": 0.92},
-        {"media": ("ib", "roce"), "gpus": _RACKS, **ring, "share": racks, "source": _RACKS_SAID},
+        *filled,
+        {"media": ("ib", "roce"), "gpus": RACKS, **ring, "share": racks, "source": _RACKS_SAID},
         {
             "media": (*_CLOUDS, "slingshot"),
             "gpus": _ALL,

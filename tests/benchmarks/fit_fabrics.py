@@ -28,6 +28,8 @@ from colltool.fabric.templates import OneLine
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import fit_across  # noqa: E402
+import fit_fills  # noqa: E402
+import fit_slots  # noqa: E402
 import library_file  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
@@ -41,7 +43,7 @@ class Machine(NamedTuple):
     ``step_us``: of a ring of small messages, near which calibrate keeps what sizes do not tell apart. ``nvls``: start (us) and
     bandwidth (GB/s) of an all-reduce in the switches, and busbw over line rate of other collectives there; ``ran``: an
     all-reduce's algorithms; ``alike``: other collectives of the same steps that were not measured and take the all-reduce's
-    numbers; ``media``, ``gpus``: what the numbers are of.
+    numbers; ``media``, ``gpus``: what the numbers are of; ``names``: protocols that fitted segments are.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Machine(NamedTuple):
     nvls_shares: tuple[tuple[str, float], ...] = ()
     ran: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
 
 
 _NVLS_300 = (("all_gather", 0.67), ("reduce_scatter", 0.67))
@@ -69,6 +72,7 @@ MACHINES = (
         ("cdna3", "cdna4"),
         ran=("two-shot",),
         alike=("all_gather", "reduce_scatter", "all_to_all"),
+        names=(("segment-1", "LL"), ("segment-2", "Simple")),
     ),
 )
 KNOWN = {one.name: one for one in MACHINES}
@@ -156,9 +160,11 @@ def _protocols(fitted: list[Data], machine: Machine, line_GBps: float) -> list[D
     """
     found: list[Data] = []
     longer = {one["primitives"][0] for one in fitted if one["name"] == "short-Simple"}
+    renamed = dict(machine.names)
     for one in fitted:
         (collective,) = one["primitives"]
         line = OneLine({key: one[key] for key in ("name", "launch_overhead", "alpha")})
+        line["name"] = renamed.get(line["name"], line["name"])
         if collective in longer:  # what runs across nodes is the shorter one, whose launch is that of one call
             line["name"] = {"short-Simple": "Simple", "Simple": "long-Simple"}.get(one["name"], one["name"])
         share = library_file.gigabytes(one["bandwidth"]) / line_GBps
@@ -167,7 +173,9 @@ def _protocols(fitted: list[Data], machine: Machine, line_GBps: float) -> list[D
             line["local_copy"] = one["local_copy"]
         line["primitives"] = [collective, *(machine.alike if collective == "all_reduce" else (_TAKEN_OVER[collective],))]
         found.append(OneLine(line | {"measured": OneLine(one["measured"])}))
-        if line["name"] == "Simple":
+        if machine.names and line["name"] == "LL":  # one node shows two lines: what is not Simple's counts for both
+            found.append(OneLine(line | {"name": "LL128"}))
+        elif line["name"] == "Simple" and not machine.names:
             found.append(OneLine(line | {"name": "LL128", "eta": _share(share * _LL128)}))
     return found
 
@@ -227,7 +235,45 @@ def hop_of(network: tuple[str, ...], without: frozenset[str] = frozenset()) -> f
 def based(name: str, without: frozenset[str] = frozenset()) -> Data:
     """Data whose inside is fitted and whose library reaches what is known by itself."""
     data = with_inside(name, without)
-    return data | {"library": data["library"] | {"reached": fit_across.base_reached(name)}}
+    reached = fit_across.base_reached(name)
+    if name in NVLS_TREES:
+        reached = [fit_fills.filled(name, fill_of(without)), *reached]
+    elif name == "nvl72":
+        reached = [fit_fills.racks_filled(racks_fill(without)), *reached]
+    return data | {"library": data["library"] | {"reached": reached}}
+
+
+NVLS_TREES = ("dgx-h100", "hgx-h200", "dgx-b200")
+"""Machines with nodes on a NIC a GPU whose all-reduces NVLSTree runs."""
+
+
+@cache
+def fill_of(without: frozenset[str] = frozenset()) -> fit_fills.Fill:
+    """What NVLSTree takes to fill, on InfiniBand and RoCE."""
+    bases = {name: with_inside(name, without) for name in fit_fills.FILLED}
+    sources = [source for several in fit_fills.FILLED.values() for source in several]
+    return fit_fills.filling(bases, sources, without)
+
+
+@cache
+def slingshot_fill(without: frozenset[str] = frozenset()) -> fit_fills.TreeFill:
+    """What a tree takes to fill over Slingshot."""
+    return fit_fills.tree_filling(based("gh200", without), hop_of(fit_across.SLINGSHOT, without), without)
+
+
+@cache
+def racks_fill(without: frozenset[str] = frozenset()) -> fit_fills.TreeFill:
+    """What NVLSTree takes to fill over racks of NVL72."""
+    return fit_fills.racks_filling(with_inside("nvl72", without), without)
+
+
+@cache
+def efa_fill() -> fit_fills.Fill:
+    """What NVLSTree takes to fill on EFA, whose hops are longer."""
+    data = with_inside("hgx-h200")
+    *inner, outer = data["tiers"]
+    rows_as = {"aws-p5": data | {"tiers": [*inner, outer]}}
+    return fit_fills.filling(rows_as, ("aws-p5-efa",), hop=fit_across.EFA)
 
 
 def fitted(name: str, without: Collection[str] = ()) -> Data:
@@ -235,7 +281,11 @@ def fitted(name: str, without: Collection[str] = ()) -> Data:
     left_out = frozenset(without)
     if name not in fit_across.KINDS:
         return with_inside(name, left_out)
-    return fit_across.with_hop(based(name, left_out), hop_of(fit_across.same_network(name), left_out))
+    data, hop = based(name, left_out), hop_of(fit_across.same_network(name), left_out)
+    if name in fit_across.SLINGSHOT:
+        reached = [fit_fills.tree_filled(slingshot_fill(left_out)), *data["library"]["reached"]]
+        data = data | {"library": data["library"] | {"reached": reached}}
+    return fit_across.with_hop(data, hop)
 
 
 def inside_table(machine: Machine) -> str:
@@ -248,13 +298,13 @@ def inside_table(machine: Machine) -> str:
     entry["protocols"] = library_file.protocols_of(found["protocols"], tier, alpha_us, every=bool(machine.alike))
     if "in_network" in found:
         entry["switch"] = library_file.switch_of(found["in_network"], tier)
-    entry["runs"] = {**found["algorithms"], **_ACROSS_TOO.get(machine.name, {})}
+    entry["runs"] = {**found["algorithms"], **ACROSS_TOO.get(machine.name, {})}
     return library_file.table("tier", entry)
 
 
-_ACROSS_TOO = {
+ACROSS_TOO = {
     "mi300x": {
-        "all_reduce": ["two-shot", "multi-rail-ring"],
+        "all_reduce": ["two-shot", "multi-link-ring", "multi-rail-ring"],
         "all_gather": ["direct", "multi-rail-ring"],
         "reduce_scatter": ["direct", "multi-rail-ring"],
         "all_to_all": ["direct", "pairwise"],
@@ -265,14 +315,20 @@ _ACROSS_TOO = {
 
 def texts() -> dict[Path, str]:
     """The libraries' files."""
+    import fit_media  # which stands on this module
+
     told = "made by tests/benchmarks/fit_fabrics.py from tests/data/measured"
     nccl = [inside_table(machine) for machine in MACHINES if machine.name != "mi300x"]
-    nccl += fit_across.tables(hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200")))
+    hops = hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200"))
+    others = [*fit_media.tables("nccl"), *fit_media.socket_tables(), *fit_slots.tables()]
+    fills = fit_fills.Fills(fill_of(), efa_fill(), slingshot_fill(), racks_fill())
+    nccl += fit_across.tables(*hops, filled=fills.entries(), ll_rates=fit_media.ll_rates(), others=others)
     head = f"NCCL's numbers on NVLink, InfiniBand, RoCE and clouds' networks, as measured; {told}."
-    rccl = f"RCCL's numbers on Infinity Fabric, as measured; {told}."
+    rccl = f"RCCL's numbers on Infinity Fabric and between nodes, as measured; {told}."
+    amd = [inside_table(KNOWN["mi300x"]), *fit_media.tables("rccl"), *fit_media.rccl_tables()]
     return {
         library_file.FOLDER / "nccl-2.30.toml": library_file.file_text(head, "nccl", "2.30", nccl),
-        library_file.FOLDER / "rccl-2.22.toml": library_file.file_text(rccl, "rccl", "2.22", [inside_table(KNOWN["mi300x"])]),
+        library_file.FOLDER / "rccl-2.22.toml": library_file.file_text(rccl, "rccl", "2.22", amd),
     }
 
 

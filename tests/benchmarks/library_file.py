@@ -32,6 +32,8 @@ def text_of(value: Any) -> str:
     """A value in TOML; numbers to seven digits."""
     if isinstance(value, str):
         return json.dumps(" ".join(value.split()), ensure_ascii=False)
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         digits = f"{value:.7g}"
         return digits if any(mark in digits for mark in ".e") else f"{digits}.0"
@@ -84,7 +86,7 @@ def protocols_of(fitted: Sequence[Data], tier: Data, alpha_us: float, *, every: 
 def switch_of(fitted: Data, tier: Data) -> dict[str, Any]:
     """Collectives in the switches as time beside α_switch and shares of the switches' η_β."""
     own, given = tier["in_network"], fitted.get("eta_beta") or {}
-    usual = {"all_reduce": own["eta_beta"]} if "eta_beta" in own else {}
+    usual = own.get("eta_beta", {})
     shares = {name: value / usual.get(name, tier["eta"]["beta"]) for name, value in given.items()}
     switch: dict[str, Any] = {"step_us": microseconds(fitted["alpha_switch"]) - microseconds(own["alpha_switch"])}
     if shares:

@@ -10,7 +10,7 @@ from colltool.calibration.series_prices import AlgorithmCosts, costs
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.groups import place
 from colltool.estimate.price import price
-from colltool.fabric.tier_parts import Protocol
+from colltool.libraries.numbers import ProtocolNumbers
 
 STAR = fabric(star(8, 3.0, 100.0, in_network=switch(2.0, eta_beta=0.5)), launch_overhead="7us")
 TWO = fabric(star(4, 1.0, 400.0), clos(4, alpha=3.0, bw=50.0))
@@ -79,7 +79,7 @@ def test_the_parts_of_two_tiers_add_up_to_the_price(primitive: Primitive, algori
 
 def test_a_protocol_of_the_inner_tier_pays_its_part() -> None:
     placed = place(TWO, 16)
-    slow = Protocol.model_validate({"name": "ll", "alpha": "5us", "bandwidth": "20GB/s"})
+    slow = ProtocolNumbers("ll", step_s=4e-6, line=20e9 / placed.spans[0].tier.bandwidth)
     plain, under = (costs(placed, "t2", AR, "hierarchical:ring/ring", inner) for inner in ({}, {"t1": slow}))
     assert plain is not None
     assert under is not None
@@ -91,7 +91,7 @@ def test_a_protocol_of_the_inner_tier_pays_its_part() -> None:
 
 
 def test_a_copy_inside_is_no_longer_to_be_found() -> None:
-    copied = Protocol.model_validate({"name": "simple", "local_copy": "200GB/s"})
+    copied = ProtocolNumbers("simple", copy_Bps=200e9)
     plain, under = (costs(place(TWO, 16), "t2", AG, "multi-rail-ring", inner) for inner in ({}, {"t1": copied}))
     assert plain is not None
     assert under is not None

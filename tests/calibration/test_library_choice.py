@@ -15,9 +15,11 @@ from colltool.calibration.calibrate import Calibration
 from colltool.calibration.series_prices import LibraryRun, library_runs_of, nccl_on
 from colltool.diagnosis.validate import validate
 from colltool.estimate.groups import place
+from colltool.estimate.protocols import tier_under
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
+from colltool.fabric.topology import capabilities_of
 from colltool.measurements.series import Measurements, Series
 from colltool.nccl.model import switch_points
 
@@ -127,7 +129,10 @@ def test_a_call_runs_under_one_protocol_on_every_tier() -> None:
     assert set(outer.protocols_for(AR)) <= set(inner.protocols_for(AR))
     assert error(found, *across(2, 4, 8, 16, 32)) < 0.03
     low = outer.protocols_for(AR)["LL"]
-    assert (low.alpha, low.bandwidth) == (pytest.approx(9e-6, rel=0.05), pytest.approx(6e9, rel=0.05))
+    under = tier_under(outer, low, 4)
+    alpha_s = capabilities_of(under).nearest_alpha_s * under.eta.alpha
+    assert alpha_s == pytest.approx(9e-6, rel=0.05)
+    assert under.bandwidth * under.eta.beta == pytest.approx(6e9, rel=0.05)
 
 
 def test_segments_across_nodes_have_names_of_their_own() -> None:

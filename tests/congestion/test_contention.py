@@ -116,7 +116,7 @@ def test_a_map_that_rotates_gpus_breaks_the_rails() -> None:
     aligned, broken = (colltool.contention(four, rails, placed=placed) for placed in ("identity", "rotate"))
     assert (aligned.slowdown, aligned.groups[0].extra_hops) == (1.0, 0)
     assert (broken.slowdown, broken.groups[0].extra_hops) == (4.0, 2)
-    assert broken.groups[0].eta_alpha == pytest.approx(11 / 5 * aligned.groups[0].eta_alpha)  # every hop 11 us instead of 5
+    assert broken.groups[0].eta_alpha == pytest.approx(8 / 2 * aligned.groups[0].eta_alpha)  # every hop 8 us instead of 2
     assert any(note.startswith("rails:") for note in broken.notes)
 
 

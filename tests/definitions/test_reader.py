@@ -144,7 +144,8 @@ def test_overrides_as_a_mapping() -> None:
         "overrides['nvlink.alpha']: expected a time from 0.1 ns to 1 s, such as 0.5us, got 5\n"
         "  is the unit missing? write 5us or 5ns",
         "overrides['ib.siz']: unknown key 'siz'\n  did you mean 'size'? known: name, bandwidth, eta, ports, max_size, "
-        "cable, energy, post, protocols, algorithms, size, domains, topology, alpha, oversubscription, trunk, levels, planes, "
+        "cable, energy, post, medium, protocols, algorithms, size, domains, topology, alpha, oversubscription, trunk, levels, "
+        "planes, "
         "rails, in_network, sizing, notes, "
         "source",
         "overrides['ib.size']: expected KEY=VALUE\n  write --set nvlink.alpha=1us",
@@ -208,7 +209,7 @@ def test_what_a_place_accepts() -> None:
         (("tiers", 0, "shape"), "a list of 1 to 8 whole numbers, such as [8, 8, 4]"),
         (("tiers", 0, "protocols", 3, "primitives", 0), "a primitive, such as all_reduce"),
         (("tiers", 0, "algorithms", "ar"), "a list of algorithms, such as [ring, in-network]"),
-        (("schema",), "colltool.fabric/1"),
+        (("schema",), "one of colltool.fabric/2, colltool.fabric/1"),
     ):
         spot = spot_at(Fabric, path, data)
         assert spot

@@ -89,7 +89,7 @@ def test_one_schedule_serves_both_columns(primitive: str, model: dict[str, Any])
         text = f"name: mine\nsize: {size}\nrungs: [{{primitive: {primitive}, fabric: nvl72, ranks: 288}}]\n"
         (rung,) = colltool.ladder(read(text), **model).rows
         assert rung.ideal.title == rung.realistic.title
-        best = colltool.price("nvl72", primitive, size=size, ranks=288, **model).best
+        best = colltool.price("nvl72", primitive, size=size, ranks=288, **model).fastest
         assert (rung.realistic.spec, rung.realistic.total_s) == (best.spec, best.total_s)
 
 

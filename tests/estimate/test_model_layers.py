@@ -16,7 +16,7 @@ from colltool.fabric.variants import Place, keys_of, values_of, with_values
 
 MEASURED = ("dgx-a100", "dgx-h100", "hgx-h200", "dgx-b200", "nvl72", "gh200", "mi300x-cluster", "aws-p5", "mpi-cluster")
 DIALS = (("alpha", 3.0), ("bandwidth", 0.25), ("eta.alpha", 2.5), ("eta.beta", 0.4))
-MORE_IS_SLOWER = frozenset({"alpha", "alpha_switch", "oversubscription", "launch_overhead", "post"})
+MORE_IS_SLOWER = frozenset({"alpha", "alpha_switch", "oversubscription", "launch_overhead", "post", "cable", "energy"})
 
 
 def groups(name: str) -> list[int]:

@@ -173,7 +173,8 @@ def test_an_override_can_mend_the_file() -> None:
         (
             "nvlink.alhpa=1us",
             "--set nvlink.alhpa=1us: unknown key 'alhpa'\n  did you mean 'alpha'? known: "
-            "name, bandwidth, eta, ports, max_size, cable, energy, post, medium, protocols, algorithms, size, domains, topology, alpha, "
+            "name, bandwidth, eta, ports, max_size, cable, energy, post, medium, protocols, "
+            "algorithms, size, domains, topology, alpha, "
             "planes, in_network, notes, source",
         ),
         (

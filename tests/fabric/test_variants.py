@@ -18,7 +18,7 @@ def test_a_share_of_a_bandwidth_is_that_of_every_protocol() -> None:
         assert other.bandwidth == tier.bandwidth / 2
         assert tier.library is not None
         for row in tier.library.protocols:
-            assert tier_under(other, row).bandwidth == tier_under(tier, row).bandwidth / 2
+            assert tier_under(other, row, 8).bandwidth == tier_under(tier, row, 8).bandwidth / 2
     assert any(row.line != 1 for tier in fabric.tiers if tier.library for row in tier.library.protocols)
 
 

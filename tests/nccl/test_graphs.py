@@ -53,3 +53,17 @@ def test_a_smaller_group_of_a_node_has_the_same_rings_and_an_nvls_channel_for_ea
     assert nvls is not None
     assert nvls.channels == gpus
     assert (gpus + 1) * nvls.inside_GBps <= 370.8
+
+
+# What the search of NCCL 2.30.7 gives between two nodes whose NICs do not reach the GPUs' memory: ring and tree
+STAGED = {
+    GpuNodes("hopper", 2, 8, 50, staged=True, cpu="intel"): ((8, 20, 20), (8, 40, 20)),
+    GpuNodes("ampere", 2, 8, 25, staged=True, cpu="amd"): ((4, 24, 24), (4, 48, 24)),
+}
+
+
+@pytest.mark.parametrize("machine", STAGED, ids=lambda one: "-".join(map(str, one)))
+def test_without_gpudirect_a_slot_carries_what_comes_in_and_what_goes_out(machine: GpuNodes) -> None:
+    numbers, (ring, tree) = constants("2.30"), STAGED[machine]
+    assert ring_graph(numbers, machine) == graph(ring)
+    assert tree_graph(numbers, machine) == graph(tree)

@@ -186,7 +186,7 @@ def test_the_counts_of_a_known_cluster() -> None:
     for part in (
         "2304 ranks", "Clos of 32 nvlink domains; 2304 ranks in all", "16 switches, 4 on each of 4 rails",
         "8 groups of 4", "32 switches, 8 on each of 4 rails", "72 ports each, one line for all", "uplinks 1:1",
-        "star of 72 ranks; 32 of these", "900 GB/s a port, one way", "alpha x 1.2, bandwidth x 0.9", "alpha 1.24 us",
+        "star of 72 ranks; 32 of these", "900 GB/s a port, one way", "alpha x 1.2, bandwidth x 0.9", "alpha 500 ns",
         "full: max_size is 72",
     ):  # fmt: skip
         assert part in words, part

@@ -8,7 +8,7 @@ from operator import methodcaller
 from typing import Any, NamedTuple, assert_never, get_args
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.analysis.basis import BasisDifference
+from colltool.analysis.basis import LAYERS, BasisDifference
 from colltool.analysis.compare import ColumnDifference, CompareLine, Comparison, OutcomeRange, Reason, SameReason
 from colltool.analysis.grid import Cell
 from colltool.base.errors import given, said
@@ -68,7 +68,7 @@ def _blocks(result: Comparison) -> list[Block]:
     cells = [cell for line in result.lines for cell in line.cells]
     off = within_several([(cell.interval, cell.total_s) for cell in cells if cell.interval and cell.total_s])
     return [
-        Headline(f"{told}. {asked}.{f' {off}.' if off else ''}"),
+        Headline(f"{layers_first(result.ground)}{told}. {asked}.{f' {off}.' if off else ''}"),
         _table(result, people=True),
         Lines("what follows", (*verdict(result), *_one_port_lines(result))),
         *readings_block(result.readings),
@@ -199,7 +199,7 @@ def _summary(result: Comparison) -> str:
 
 
 def ground_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
-    return listed("not alike", ground_lines(ground, every))
+    return listed("not alike", ground_lines([one for one in ground if one.code != "layers"], every))
 
 
 def ground_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
@@ -239,10 +239,27 @@ class _Subject(NamedTuple):
         return f"{self} {singular if len(self.names) == 1 else plural}"
 
 
+def layers_first(ground: Sequence[BasisDifference]) -> str:
+    """What all columns are priced by where that is less than some have, for the start of an answer; else empty."""
+    found = [_least_layers(one) for one in ground if one.code == "layers"]
+    return f"{sentence(found[0])}. " if found else ""
+
+
+def _least_layers(one: BasisDifference) -> str:
+    """All columns stand on the layers of the one that is known least."""
+    layers, columns = min(one.parts, key=lambda part: LAYERS.index(part[0]))
+    by = "what a library takes on such wires" if layers == "library" else "data sheets, without any library's time"
+    least = _Subject(columns)
+    lacking = "no measurement of its own" if layers == "library" else "no library's numbers"
+    return f"all are priced by {by}: {least.does('has', 'have')} {lacking}"
+
+
 def _said(one: BasisDifference) -> str:
     parts = [(value not in (None, False), name) for value, names in one.parts for name in names]
     without, having = (_Subject(tuple(name for has, name in parts if has is wanted)) for wanted in (False, True))
     match one.code:
+        case "layers":
+            return _least_layers(one)
         case "launch":
             most = format_time(max(value for value, _ in one.parts if value is not None))
             lacking = f"{without.does('has', 'have')} no launch overhead, {having.does('has', 'have')} ({most})"

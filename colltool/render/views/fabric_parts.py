@@ -267,6 +267,8 @@ def library_text(facts: LibraryFacts) -> str:
         f"{facts.cpu} hosts" if facts.cpu else "",
         "" if facts.collnet is None else f"CollNet {'on' if facts.collnet else 'off'}",
         "" if facts.nvls is None else f"NVLS {'on' if facts.nvls else 'off'}",
+        "" if facts.gpudirect is None else f"GPUDirect {'on' if facts.gpudirect else 'off'}",
+        "" if facts.p2p is None else f"P2P over PCIe {'on' if facts.p2p else 'off'}",
         "channels given" if facts.channels else "",
     ]
     name = LIBRARIES[facts.name].spoken if facts.name in LIBRARIES else "any"

@@ -20,7 +20,7 @@ from colltool.base.formatting import (
 from colltool.render.blocks import Block, Column, Headline, Table, flag, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field
 from colltool.render.estimates import interval_field, model_field, none_for, readings_block, running, within_several
-from colltool.render.views.compare import ground_block, ground_field, held_lines
+from colltool.render.views.compare import ground_block, ground_field, held_lines, layers_first
 
 _MOST_ROWS = 12  # of the default view
 _MOST_TOLD = 12  # changes of the winner; JSON has them all
@@ -98,7 +98,14 @@ def _blocks(result: Sweep) -> list[Block]:
     every = [one for one in axis_values(result, "ranks") if isinstance(one, int)]
     told = readings_block(result.readings, [axis.key for axis in result.axes])
     notes = listed("notes", _notes(result))
-    return [Headline(_answer(result)), *tables, *told, *changes(result), *notes, *ground_block(result.ground, every)]
+    return [
+        Headline(f"{layers_first(result.ground)}{_answer(result)}"),
+        *tables,
+        *told,
+        *changes(result),
+        *notes,
+        *ground_block(result.ground, every),
+    ]
 
 
 def _answer(result: Sweep) -> str:
