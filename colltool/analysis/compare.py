@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from math import exp, prod, sqrt
 from typing import ClassVar, Literal, NamedTuple
 
@@ -19,13 +19,14 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import on_layers
-from colltool.estimate.groups import library_of, place
+from colltool.estimate.groups import as_read, library_of, place
 from colltool.estimate.interval import ground_of, ratio_sigma
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import GroupSpec, everybody
 from colltool.estimate.spread import law
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
+from colltool.machines.used import Applied
 
 POINTS = 200  # sizes between the smallest and largest asked for
 MOST_CELLS = 20_000
@@ -132,6 +133,10 @@ class CompareColumn(NamedTuple):
     load: FabricLoader
 
 
+def _with_machine(column: CompareColumn, fabric: Fabric, readings: Readings) -> CompareColumn:
+    return column._replace(set=Applied(column.set, as_read(fabric, readings).overrides.machine))
+
+
 class ColumnDifference(NamedTuple):
     """How a column compares with the first for a primitive: size ranges that apply to all the rank counts."""
 
@@ -195,7 +200,7 @@ def compare(
     ground = layers + basis.joined([*chain.from_iterable(uneven)]) + times
     turned = (row for one in tables for row in one_port_winners(one.asked, partial(one.lines, sizes=sizes), names, SAME))
     return Comparison(
-        columns=tuple(columns),
+        columns=tuple(map(_with_machine, columns, fabrics, repeat(asked[0].readings))),
         lines=tuple(lines),
         findings=found,
         ideal=ideal,

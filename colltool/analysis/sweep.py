@@ -15,8 +15,9 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.estimate.assumptions import USUAL, Readings
 from colltool.estimate.candidates import on_layers
-from colltool.estimate.groups import library_of, place
+from colltool.estimate.groups import as_read, library_of, place
 from colltool.estimate.placement import GroupSpec, everybody
+from colltool.machines.used import common
 
 CLOSE = 0.20  # default contention is no better known: a closer runner-up may win (Collectives Explainer Series 05 section 7)
 MOST_CELLS = 100_000
@@ -156,7 +157,7 @@ def sweep(
         primitive=asked.primitive,
         axes=axes,
         cells=tuple(found),
-        overrides=tuple(pair for pair in first.overrides if all(pair in one.overrides for one in fabrics)),
+        overrides=common([as_read(fabric, asked.readings).overrides for fabric in fabrics]),
         library=library_of(first),
         ideal=ideal,
         readings=asked.readings,

@@ -14,6 +14,7 @@ from colltool.estimate.assumptions import Readings
 
 if TYPE_CHECKING:
     from colltool.base.primitives import Pipelining
+    from colltool.fabric.own_machine import OwnMachine
 
 AnyShape = str | Sequence[int]
 Kind = Literal["text", "flag", "count", "number", "share", "shape", "word"]
@@ -64,6 +65,8 @@ ARGUMENTS = {
     "primitives": Argument("-p --primitive", "PRIM,...", "ar, ag, rs, a2a, bc, reduce, p2p.", offers="primitive"),
     "fabric": Argument("--fabric -f", "FABRIC", "A fabric file, or the name of a shipped one.", offers="fabric"),
     "overrides": Argument("--set", "KEY=VALUE", "Override a value of the fabric; repeatable.", offers="set"),
+    "machine": Argument("--machine", "FILE",
+        "Measured rows of this machine, as calibrate writes them. [default: NAME.machine.yaml beside NAME.yaml]"),
     "ranks": Argument("--ranks -n", "N", "Ranks in the group, innermost domains first. [default: all of the fabric]", "count",
         offers="ranks", hint=_ONE_COUNT),
     "rank_counts": Argument("--ranks -n", "N,...", f"{COUNTS} [default: all of each fabric]", offers="ranks", python="ranks"),
@@ -241,13 +244,14 @@ OPTIONS.update({name: row.flags.split() or [row.metavar.rstrip("."), ""] for nam
 class Options(TypedDict, total=False):
     """What most public functions take besides the question: who is in the group, whose schedules, and readings of the model.
 
-    See :func:`colltool.price` for the first four, :class:`colltool.Readings` for the others.
+    See :func:`colltool.price` for the first five, :class:`colltool.Readings` for the others.
     """
 
     stride: int
     alone: bool
     shape: AnyShape | None
     library: str | None
+    machine: OwnMachine | None
     readings: Readings | None
     ideal: bool
     pipelining: Pipelining
@@ -263,7 +267,8 @@ def with_options(function: Function) -> Function:
     """Show the keys of :class:`Options` as arguments of their own to whoever asks for the function's signature."""
     from inspect import Parameter, signature
 
-    usual = {"stride": 1, "alone": False, "shape": None, "library": None, "readings": None, **Readings._field_defaults}
+    usual = {"stride": 1, "alone": False, "shape": None, "library": None, "machine": None, "readings": None}
+    usual |= Readings._field_defaults
     *named, _ = (own := signature(function)).parameters.values()
     spread = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=usual[name], annotation=kind.__forward_arg__)

@@ -60,7 +60,7 @@ def sweep(
     on = v.parsed(None, options)
     asked = PriceRequest(v.primitive_of(primitive), on.readings, tuple(v.names_of(algorithms)))
     groups, axes = v.groups_of(ranks, on.group), axes_of(v.vary_of(vary))
-    where = v.wheres(v.several_of(fabrics), overrides, on.library)
+    where = v.wheres(v.several_of(fabrics), overrides, on.library, on.machine)
     return sweep_grid(asked, where, groups, _sizes(sizes), axes, v.count_if(limit, "limit") or MOST_CELLS)
 
 
@@ -96,7 +96,7 @@ def compare(
     several = list(primitives) if isinstance(primitives, list | tuple) and primitives else [primitives]
     on, names = v.parsed(None, options), tuple(v.names_of(algorithms))
     asked = [PriceRequest(v.primitive_of(one), on.readings, names) for one in several]  # type: ignore[arg-type]
-    columns = v.columns_of(v.several_of(fabrics), vary, overrides, on.library)
+    columns = v.columns_of(v.several_of(fabrics), vary, overrides, on.library, on.machine)
     if len(columns) < 2:
         fix = f"another {given('fabrics', ...)}, or {given('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
         raise ColltoolError("one column has nothing to be compared with", argument="fabrics", fix=fix)
@@ -178,7 +178,7 @@ def compare_sensitivity(
     """
     on = v.parsed(ranks, options)
     asked = PriceRequest(v.primitive_of(primitive), on.readings, tuple(v.names_of(algorithms)))
-    where = v.wheres(v.several_of(fabrics), overrides, on.library)
+    where = v.wheres(v.several_of(fabrics), overrides, on.library, on.machine)
     if len(where) < 2:
         what = "one fabric has nothing to be compared with"
         raise ColltoolError(what, argument="fabrics", fix=f"another {given('fabrics', ...)}")

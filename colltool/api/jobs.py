@@ -22,6 +22,8 @@ from colltool.base.errors import given
 from colltool.base.files import remembering
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
+from colltool.fabric.own_machine import OwnMachine
 from colltool.training.job import Job
 from colltool.training.job import load_job as load
 
@@ -65,6 +67,7 @@ def plan(
     ranks: int | None = None,
     *,
     library: str | None = None,
+    machine: OwnMachine | None = None,
     links: bool = False,
     compute: str | os.PathLike[str] | None = None,
     target: str | None = None,
@@ -81,6 +84,7 @@ def plan(
         job, fabric: one of each, or a path, shipped name or mapping to load.
         ranks: N; default: those of the job's layout, and where its dp is auto all of the fabric.
         library: whose schedules run; default: the fabric's own. Of NCCL what its cost model picks.
+        machine: as :func:`colltool.price`.
         links: also follow every message of the job to the busiest link of each kind, :attr:`colltool.training.plan.Plan.links`.
         compute: a CSV of measured GEMMs (M, N, K, dtype, us) in place of the stack's shares of peak.
         target: the least network for it: ``"mfu=45%"``, or ``"step=5%"`` over the step of a free network.
@@ -97,8 +101,8 @@ def plan(
     from colltool.analysis.jobs import planned
     from colltool.api.plan_questions import asked_of, measured_by
 
-    loaded, on, count = _job_of(job), fabric_of(fabric, library), count_if(ranks, "ranks", 1)
-    read = checked(readings, **parts)
+    loaded, count, read = _job_of(job), count_if(ranks, "ranks", 1), checked(readings, **parts)
+    on = as_read(fabric_of(fabric, library, machine), read)
     return planned(measured_by(loaded, compute), on, count, read, asked_of(links, target, mtbf, storage, checkpoint, restart))
 
 
@@ -111,6 +115,7 @@ def search_layouts(
     top: int | None = None,
     headroom: float | None = None,
     library: str | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     watch: Watch | None = None,
     **parts: Any,
@@ -125,7 +130,7 @@ def search_layouts(
         headroom: the share of a device's memory that every layout leaves free; default: what nine published runs in ten took more
             than their plan.
         watch: called as it goes with how much of how much is done.
-        job, fabric, ranks, library, readings, **parts: as :func:`plan`.
+        job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
 
     Raises:
         ColltoolError: as :func:`plan`, a constraint that cannot hold, or no layout that fits; says what ruled them out.
@@ -135,11 +140,12 @@ def search_layouts(
     loaded, top = _job_of(job), count_if(top, "top", 1)
     if watch is not None and not callable(watch):
         raise wrong(watch, "watch", "a function of two numbers", "write watch=print, or leave it out")
-    on, count = fabric_of(fabric, library), count_if(ranks, "ranks", 1)
+    read, count = checked(readings, **parts), count_if(ranks, "ranks", 1)
+    on = as_read(fabric_of(fabric, library, machine), read)
     free = fraction_if(headroom, "headroom")
     if free is not None and free >= 1:
         raise wrong(headroom, "headroom", "a share below 1", f"write {given('headroom', 0.1)}")
-    return run(loaded, on, count, keep, top=top, readings=checked(readings, **parts), watch=watch, headroom=free)
+    return run(loaded, on, count, keep, top=top, readings=read, watch=watch, headroom=free)
 
 
 @remembering()
@@ -150,6 +156,7 @@ def compare_plans(
     *,
     overrides: Overrides = (),
     library: str | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Plans:
@@ -159,14 +166,15 @@ def compare_plans(
         fabrics: at least two.
         ranks: N; default: those of the job's layout, and where its dp is auto all of the smallest fabric.
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
-        job, library, readings, **parts: as :func:`plan`.
+        job, library, machine, readings, **parts: as :func:`plan`.
     """
     from colltool.analysis.jobs import plans as run
 
     loaded = _job_of(job)
-    on = [one.load(()) for one in wheres(several_of(fabrics), overrides, library)]
+    read = checked(readings, **parts)
+    on = [as_read(where.load(()), read) for where in wheres(several_of(fabrics), overrides, library, machine)]
     typed = [typed_of(one) for one in several_of(fabrics)]
-    return run(loaded, on, count_if(ranks, "ranks", 1), checked(readings, **parts), typed)
+    return run(loaded, on, count_if(ranks, "ranks", 1), read, typed)
 
 
 def plan_sensitivity(
@@ -178,6 +186,7 @@ def plan_sensitivity(
     samples: int = 100,
     seed: int = 1,
     library: str | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> PlanSpread:
@@ -186,12 +195,13 @@ def plan_sensitivity(
     Args:
         vary: ranges, as in :func:`colltool.sensitivity`.
         samples, seed: how many draws of all numbers at once, and their seed.
-        job, fabric, ranks, library, readings, **parts: as :func:`plan`.
+        job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
     """
     from colltool.analysis.jobs import plan_spread as run
     from colltool.fabric.variants import ranges_of
 
-    loaded, on = _job_of(job), fabric_of(fabric, library)
+    loaded, read = _job_of(job), checked(readings, **parts)
+    on = as_read(fabric_of(fabric, library, machine), read)
     numbers, assumed = ranges_of(on, vary_of(vary))
     drawn = {"samples": count_of(samples, "samples", 2, MOST_DRAWS), "seed": count_of(seed, "seed")}
-    return run(loaded, on, count_if(ranks, "ranks", 1), checked(readings, **parts), numbers, assumed=assumed, **drawn)
+    return run(loaded, on, count_if(ranks, "ranks", 1), read, numbers, assumed=assumed, **drawn)

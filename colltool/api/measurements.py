@@ -17,7 +17,9 @@ from colltool.base.primitives import Primitive
 from colltool.base.reach import within_reach
 from colltool.definitions.reader import Overrides
 from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
 from colltool.fabric.load import fabric_data, load_fabric
+from colltool.fabric.own_machine import OwnMachine
 from colltool.measurements.series import Measurements
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 Logs = Measurements | AnyPath | Sequence[AnyPath]
 _ENDS = (".et", ".et.gz")
+_FEWEST_SIZES = 2  # of a series that tiers are fitted to
 MOST = 10**9  # ranks or nodes that a log may be said to have
 
 
@@ -45,8 +48,12 @@ def calibrate(
     nodes: int | None = None,
     in_place: bool = False,
     name: str | None = None,
+    machine_only: bool | None = None,
 ) -> Calibration:
-    """Fit a fabric's launch overheads, α and bandwidths to measured times, one to three protocols per collective and tier.
+    """Measured times as rows of one's own, and as a fabric with fitted launch overheads, α and bandwidths.
+
+    The rows are ``machine_text``, a machine file (``NAME.machine.yaml``) for ``machine=`` of :func:`price`; one row a series will
+    do. The fit takes one to three protocols per collective and tier.
 
     Args:
         fabric: path or shipped name; gives the shape, and α where the logs cannot tell it.
@@ -55,15 +62,17 @@ def calibrate(
         algorithms: exactly these; when empty those that a log's library may have run are compared.
         line_rate: give bandwidths as shares of this rate, bytes/s or text with a unit.
         logs, ranks, primitive, nodes, in_place: as :func:`validate`.
-        name: of the new fabric; default: the old one's with ``-calibrated``.
+        name: of the new fabric or machine; default: the old one's, of a fitted fabric with ``-calibrated``.
+        machine_only: rows alone, without a fit; default: where no series has two sizes.
 
     Returns:
-        A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file.
+        A :class:`colltool.calibration.calibrate.Calibration`: its ``fabric`` can be priced at once, its ``text`` is the file;
+        ``machine`` and ``machine_text`` are the rows, ``next`` is the measurement that would narrow prices most.
 
     Raises:
         ColltoolError: logs or a fabric that cannot be used, ranks that the fabric does not hold, an algorithm that cannot run.
     """
-    from colltool.calibration.calibrate import Wanted
+    from colltool.calibration.calibrate import Wanted, machine_alone, with_own
     from colltool.calibration.calibrate import calibrate as run
 
     if not isinstance(fabric, str | os.PathLike | Mapping):
@@ -75,7 +84,13 @@ def calibrate(
     data = fabric_data(fabric, overrides)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
     called = "" if name is None else re.sub(r"[^A-Za-z0-9_-]+", "-", v.text_of(name, "name", "measured")).strip("-_")
-    return run(data, read, wanted, called or f"{data['name']}-calibrated")
+    loaded = load_fabric(fabric, overrides)
+    sizes = max((len(series.points) for series in read.series), default=_FEWEST_SIZES)
+    alone = sizes < _FEWEST_SIZES if machine_only is None else v.flag_of(machine_only, "machine_only")
+    if alone:
+        return machine_alone(loaded, read, wanted, called or loaded.name)
+    fitted = run(data, read, wanted, called or f"{data['name']}-calibrated")
+    return with_own(fitted, loaded, read, wanted, called or loaded.name)
 
 
 @remembering()
@@ -89,6 +104,7 @@ def validate(
     in_place: bool = False,
     algorithms: Sequence[str] | str = (),
     max_mape: float | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Validation:
@@ -101,7 +117,7 @@ def validate(
         in_place: the in-place half of nccl-tests' tables.
         algorithms: exactly these; when empty what the fabric lists for its library, else what the library of the log ships.
         max_mape: up to which mean absolute relative error of each series the result ``holds``; a fraction.
-        readings, **parts: as :func:`price`.
+        machine, readings, **parts: as :func:`price`.
 
     Returns:
         A :class:`colltool.diagnosis.results.Validation`; a relative error is predicted/measured - 1.
@@ -114,7 +130,7 @@ def validate(
 
     limit, reading, names = v.fraction_if(max_mape, "max_mape"), checked(readings, **parts), v.names_of(algorithms)
     read = _measurements(logs, ranks, primitive, nodes, in_place)
-    return run(v.fabric_of(fabric), read, max_mape=limit, readings=reading, algorithms=names)
+    return run(as_read(v.fabric_of(fabric, machine=machine), reading), read, max_mape=limit, readings=reading, algorithms=names)
 
 
 @remembering()
@@ -125,6 +141,7 @@ def trace(
     placed: AnyPath | Sequence[int] | None = None,
     against: AnyPath | Sequence[AnyPath] = (),
     library: str | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> TraceComparison:
@@ -138,7 +155,7 @@ def trace(
             when None.
         against: traces of the same job from before a change, to say what changed.
         library: whose schedules are expected; default: the fabric's own.
-        readings, **parts: as :func:`price`.
+        machine, readings, **parts: as :func:`price`.
 
     Returns:
         A :class:`colltool.traces.results.TraceComparison`; seconds, bytes. Its ``job`` is a job file for :func:`plan`.
@@ -154,7 +171,8 @@ def trace(
         if not isinstance(placed, Sequence) or not placed:
             raise v.wrong(placed, "placed", "a map of ranks", f"write {given('placed', 'cyclic')}, a path, or a list of ranks")
         placed = [v.count_of(rank, "placed") for rank in placed]
-    held, reading = v.fabric_of(fabric, library), checked(readings, **parts)
+    reading = checked(readings, **parts)
+    held = as_read(v.fabric_of(fabric, library, machine), reading)
     result = run(held, paths, reading, placed)
     if v.is_nothing(against):
         return result
@@ -179,6 +197,7 @@ def plan_traces(
     fabric: AnyFabric,
     *,
     library: str | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> TracePlan:
@@ -189,7 +208,7 @@ def plan_traces(
     Args:
         files: Chakra traces, plain or gzipped, one a rank; one path or several, or a folder of ``.et`` files. Rank r is rank r
             of the fabric.
-        fabric, library, readings, **parts: as :func:`price`.
+        fabric, library, machine, readings, **parts: as :func:`price`.
 
     Returns:
         A :class:`colltool.traces.planned.TracePlan`; seconds, bytes.
@@ -200,7 +219,8 @@ def plan_traces(
     from colltool.traces.planned import plan_traces as run
 
     paths = v.paths_of(files, "files", "traces", "workload.0.et")
-    return run(v.fabric_of(fabric, library), trace_files(paths) or paths, checked(readings, **parts))
+    reading = checked(readings, **parts)
+    return run(as_read(v.fabric_of(fabric, library, machine), reading), trace_files(paths) or paths, reading)
 
 
 @remembering()

@@ -15,6 +15,7 @@ from colltool.api.values import AnyFabric, AnyPath, Question, Sizes
 from colltool.base.errors import ColltoolError, called, given
 from colltool.base.primitives import AR, Primitive
 from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
 
 if TYPE_CHECKING:
     from colltool.analysis.diff import Diff
@@ -69,6 +70,8 @@ def price(
         dtype: of what is sent; default: fp8 out, bf16 back.
         groups: nodes that routing limits a token to.
         skew: bytes of the hottest rank over the mean.
+        machine: a file of measured rows of this machine, as :func:`calibrate` writes; default: ``NAME.machine.yaml`` beside the
+            fabric's ``NAME.yaml``.
         readings: of the model; single ones, such as ``ideal=True``, go by their names (:class:`colltool.Readings`).
 
     Returns:
@@ -271,14 +274,14 @@ def explain(
     name = v.text_of(algorithm, "algorithm", "ring")
     asked = v.parsed(ranks, options)
     wanted = None if primitive is None else v.primitive_of(primitive)
-    own = None if fabric is None else v.fabric_of(fabric)
+    own = None if fabric is None else v.fabric_of(fabric, machine=asked.machine)
     numbers = f"{given('fabric', 'nvl72')} {given('size', '16MB')}"
     if own is None and asked.library is not None:
         raise ColltoolError("needs a fabric and a size", argument="library", fix=f"add {numbers}")
     if (own is None) != (size is None):
         fix = f"add {numbers}, or leave both out"
         raise ColltoolError("numbers need a fabric and a size", argument="size" if size is None else "fabric", fix=fix)
-    loaded = None if own is None else v.under_library(own, asked.library)
+    loaded = None if own is None else as_read(v.under_library(own, asked.library), asked.readings)
     with called("python", algorithms="algorithm"):
         found = run(name, wanted, loaded, None if size is None else v.size_of(size), asked.group, asked.readings)
     share = _share_left(slow_rank, loaded)

@@ -25,6 +25,7 @@ from colltool.estimate.assumptions import Readings, checked
 from colltool.estimate.groups import by_links, place
 from colltool.estimate.placement import GroupSpec, whole_groups
 from colltool.fabric.model import Fabric
+from colltool.fabric.own_machine import OwnMachine
 from colltool.measurements.busbw_ratio import RANKS_N, SAY_RANKS
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def report(
     overrides: Overrides = (),
     job_overrides: Overrides = (),
     library: str | None = None,
+    machine: OwnMachine | None = None,
     readings: Readings | None = None,
     **parts: Any,
 ) -> Report:
@@ -77,6 +79,7 @@ def report(
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job_overrides: as in :func:`colltool.load_job`, on a job that is not loaded.
         library: whose schedules are ranked; default: each fabric's own.
+        machine: as :func:`colltool.price`, on every fabric.
         readings, **parts: of the model, and single ones by name in place of those.
 
     Returns:
@@ -92,7 +95,7 @@ def report(
         fabrics = [fabric, *([] if v.is_nothing(against) else v.several_of(against))]
     each: Any = primitives if isinstance(primitives, list | tuple) else [primitives]
     page = Page(
-        columns=_columns(fabrics, vary, overrides, library),
+        columns=_columns(fabrics, vary, overrides, library, machine),
         fabrics=fabrics,
         vary=v.vary_of(vary),
         overrides=overrides,
@@ -100,6 +103,7 @@ def report(
         ranks=v.count_if(ranks, "ranks"),
         size=v.size_of(size),
         library=library,
+        machine=machine,
         readings=checked(readings, **parts),
         shape=v.shape_of(shape),
     )
@@ -154,7 +158,7 @@ class Page(NamedTuple):
         primitives: a section each.
         ranks: of the job, and what is looked at closely; None where nobody said.
         size: bytes that are looked at closely.
-        library, readings, shape: as of :func:`colltool.price`.
+        library, machine, readings, shape: as of :func:`colltool.price`.
     """
 
     columns: Sequence[PageColumn]
@@ -167,6 +171,7 @@ class Page(NamedTuple):
     library: str | None
     readings: Readings
     shape: Shape | None = None
+    machine: OwnMachine | None = None
 
     @property
     def most(self) -> int:
@@ -183,9 +188,13 @@ class Page(NamedTuple):
             raise ColltoolError(what, argument="against", fix=f"say how many: {given('ranks', 64)}")
         return max(common)
 
+    @property
+    def _typed_machine(self) -> str | None:
+        return _typed(self.machine) or None
+
     def line(self, command: str, *arguments: str, at: int = 0, **options: Any) -> tuple[str, ...]:
         """A command on one of the fabrics; none for one of Python."""
-        one, more = self.columns[at], {**options, "library": self.library}
+        one, more = self.columns[at], {**options, "library": self.library, "machine": self._typed_machine}
         if not (one.typed and all(arguments)):
             return ()
         return (command_line(command, *arguments, fabrics=[one.typed], sets=one.sets, readings=self.readings, options=more),)
@@ -197,13 +206,19 @@ class Page(NamedTuple):
             return ()
         varied = {axis.key for axis in axes_of(self.vary)}
         sets = [f"{key}={value}" for key, value in self.columns[0].file.overrides if key not in varied]
-        more = {**options, "vary": list(self.vary), "library": self.library}
+        more = {**options, "vary": list(self.vary), "library": self.library, "machine": self._typed_machine}
         return (command_line(command, argument, fabrics=typed, sets=sets, readings=self.readings, options=more),)
 
 
-def _columns(fabrics: list[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None) -> list[PageColumn]:
+def _columns(
+    fabrics: list[AnyFabric],
+    vary: Sequence[str] | str,
+    overrides: Overrides,
+    library: str | None,
+    machine: OwnMachine | None,
+) -> list[PageColumn]:
     """The fabrics, each under every combination of values; no more than a page holds, and none twice."""
-    asked, plain = (v.columns_of(fabrics, vary, overrides, whose) for whose in (library, None))
+    asked, plain = (v.columns_of(fabrics, vary, overrides, whose, machine) for whose in (library, None))
     if len(asked) > MOST_COLUMNS:
         what = f"a page compares at most {MOST_COLUMNS} fabrics or values, got {len(asked)}"
         raise ColltoolError(what, argument="vary" if v.vary_of(vary) else "against", fix="colltool compare takes more")
@@ -260,7 +275,7 @@ def _collective(page: Page, primitive: Primitive) -> ReportSection:
         sizes = [format_size(one) for one in sorted({page.size, *map(v.size_of, COMPARED)})]
         compared = colltool.compare(
             page.fabrics, primitive, ranks=counts, sizes=sizes, vary=page.vary, overrides=page.overrides,
-            library=page.library, readings=page.readings,
+            library=page.library, machine=page.machine, readings=page.readings,
         )  # fmt: skip
         line = page.side_by_side("compare", short, ranks=_listed(counts), size=_listed(sizes))
         entries.append(ReportEntry("Side by side", compared, line))

@@ -24,6 +24,7 @@ _DRAWS = 200
 
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
+    from colltool.fabric.own_machine import OwnMachine
     from colltool.kernels.reshard import Resharded
     from colltool.kernels.serve_spread import ServeSpread
     from colltool.kernels.served import Served, ServeList, ServeQuestion
@@ -54,6 +55,7 @@ def serve(
     ranks: int | None = None,
     vary: Sequence[str] | str = (),
     overrides: Overrides = (),
+    machine: OwnMachine | None = None,
 ) -> Served | ServeList | ServeSpread:
     """The network's part of decode and prefill: each collective with its group, bytes, kernel, time and share.
 
@@ -72,6 +74,7 @@ def serve(
         search: over cuts of ``ranks`` into tp, pp, dp and ep; ``tp`` and the like are then ignored.
         vary: values of the fabric, ``"ib.bandwidth=50GB/s,100GB/s"``, side by side; or ranges, ``"alpha=2x"``, as in
             :func:`colltool.sensitivity`: how far off the time of a token may be. overrides: as for ``--set``, of every fabric.
+        machine: as :func:`colltool.price`.
 
     Returns:
         A :class:`colltool.kernels.served.Served`, seconds and bytes; of several fabrics, values or cuts a
@@ -94,15 +97,15 @@ def serve(
     question = ServeQuestion(deployment, replicas, _time(tpot), v.count_if(prefill_tp, "prefill_tp", 1), _kv_library(kv_library))
     asked = _ServeAsked(_model_of(job), question, _engine(engine, library_file), *_experts(experts_library))
     if v.flag_of(search, "search"):
-        return asked.searched(_loaded(_one(fabric), overrides), v.count_if(ranks, "ranks", 1), batch)
+        return asked.searched(_loaded(_one(fabric), overrides, machine), v.count_if(ranks, "ranks", 1), batch)
     if ranks is not None:
         raise ColltoolError("is of a search", argument="ranks", fix=f"add {given('search', True)}, or give tp, pp and ep")
     several = v.several_of(fabric)
     if ranges := [one for one in v.vary_of(vary) if _RANGE.search(one)]:
-        return asked.spread(_loaded(_one(fabric), overrides), v.vary_of(vary), ranges)
+        return asked.spread(_loaded(_one(fabric), overrides, machine), v.vary_of(vary), ranges)
     if len(several) == 1 and not v.vary_of(vary):
-        return asked.on(_loaded(several[0], overrides))
-    return asked.beside(several, vary, overrides)
+        return asked.on(_loaded(several[0], overrides, machine))
+    return asked.beside(several, vary, overrides, machine)
 
 
 def reshard(
@@ -114,6 +117,7 @@ def reshard(
     replica: int = 1,
     weights: str = "bf16",
     storage: str | float | None = None,
+    machine: OwnMachine | None = None,
 ) -> Resharded:
     """Weights from one mesh to another, or from a store: each way, and the wire that limits it.
 
@@ -122,6 +126,7 @@ def reshard(
         receivers: ranks that need the weights; replicas of ``replica`` of them hold a share each.
         senders: ranks that hold them, a share each; or ``storage``, a rate such as ``"200GB/s"`` of all ranks together.
         weights: bf16, fp8, nvfp4.
+        machine: as :func:`colltool.price`.
 
     Returns:
         A :class:`colltool.kernels.reshard.Resharded`; seconds and bytes.
@@ -131,7 +136,7 @@ def reshard(
     """
     from colltool.kernels.reshard import reshard as run
 
-    model, loaded = _model_of(job), v.fabric_of(fabric)
+    model, loaded = _model_of(job), v.fabric_of(fabric, machine=machine)
     wanted, each = v.count_of(receivers, "receivers", 1, 2**24), v.count_of(replica, "replica", 1, 2**24)
     if (senders is None) == (storage is None):
         fix = f"add {given('senders', 64)}, or {given('storage', '200GB/s')}"
@@ -202,16 +207,20 @@ class _ServeAsked:
 
         return serve_spread(run(fabric), fabric, numbers, run, samples=_DRAWS, seed=1)
 
-    def beside(self, fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides) -> ServeList:
+    def beside(
+        self, fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, machine: OwnMachine | None
+    ) -> ServeList:
         from colltool.kernels.served import ServeList
 
-        columns = v.columns_of(fabrics, vary, overrides, None)
+        columns = v.columns_of(fabrics, vary, overrides, None, machine)
         served = tuple(self.on(one.load(()), changed=False) for one in columns)
         return ServeList("side by side", served, tuple(one.name for one in columns), len(columns))
 
 
-def _loaded(fabric: AnyFabric, overrides: Overrides) -> Fabric:
-    return v.fabric_of(fabric) if v.is_nothing(overrides) else load_fabric(fabric, overrides)  # type: ignore[arg-type]
+def _loaded(fabric: AnyFabric, overrides: Overrides, machine: OwnMachine | None) -> Fabric:
+    if v.is_nothing(overrides):
+        return v.fabric_of(fabric, machine=machine)
+    return load_fabric(fabric, overrides, v.machine_if(machine))  # type: ignore[arg-type]
 
 
 def _one(fabric: Any) -> Any:

@@ -20,9 +20,12 @@ from colltool.base.primitives import Number, Primitive, parse_primitive
 from colltool.definitions.field_types import MAX_DEPTH, MAX_RANKS
 from colltool.definitions.reader import Overrides, texts_of
 from colltool.estimate.assumptions import Readings, checked
+from colltool.estimate.groups import as_read
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.load import load_fabric, shipped_fabrics
 from colltool.fabric.model import Fabric
+from colltool.fabric.own_machine import OwnMachine, on_machine
+from colltool.machines.factor import MeasuredMachine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -224,14 +227,22 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def fabric_of(fabric: AnyFabric, library: str | None = None) -> Fabric:
-    """A fabric as it is, or loaded by path or shipped name; with the library that an argument names."""
+def fabric_of(fabric: AnyFabric, library: str | None = None, machine: OwnMachine | None = None) -> Fabric:
+    """A fabric as it is, or loaded by path or shipped name; with the library and the machine that arguments name."""
+    own = machine_if(machine)
     if isinstance(fabric, Fabric):
-        return under_library(fabric, library)
+        return under_library(fabric if own is None else on_machine(fabric, own), library)
     if not isinstance(fabric, str | os.PathLike | Mapping):
         fix = 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
         raise wrong(fabric, "fabric", "a fabric", fix)
-    return under_library(load_fabric(fabric), library)
+    return under_library(load_fabric(fabric, machine=own), library)
+
+
+def machine_if(machine: Any) -> OwnMachine | None:
+    """A machine file's path, or a machine, where it was given."""
+    if machine is None or isinstance(machine, MeasuredMachine | str | os.PathLike):
+        return machine
+    raise wrong(machine, "machine", "a machine file", f"write {given('machine', 'cluster.machine.yaml')}")
 
 
 def under_library(fabric: Fabric, library: str | None) -> Fabric:
@@ -273,6 +284,7 @@ class Parsed(NamedTuple):
     group: GroupSpec
     library: str | None
     readings: Readings
+    machine: OwnMachine | None = None
 
     def is_other(self, fabric: Fabric) -> bool:
         """Whether somebody named a library that is not the fabric's own, so that what it needs to know is missed."""
@@ -283,9 +295,9 @@ def parsed(ranks: int | None, options: Options) -> Parsed:
     """The options of a public function, read."""
     rest: dict[str, Any] = dict(options)
     stride, alone, shape = rest.pop("stride", 1), rest.pop("alone", False), rest.pop("shape", None)
-    library = rest.pop("library", None)
+    library, machine = rest.pop("library", None), rest.pop("machine", None)
     readings = checked(rest.pop("readings", None), **rest)
-    return Parsed(group_of(ranks, stride, alone, shape), library, readings)
+    return Parsed(group_of(ranks, stride, alone, shape), library, readings, machine)
 
 
 class Question(NamedTuple):
@@ -300,8 +312,10 @@ class Question(NamedTuple):
 
 def question(fabric: AnyFabric, primitive: Primitive | str, ranks: int | None, options: Options) -> Question:
     """The arguments that most public functions share, read."""
-    on, own = parsed(ranks, options), fabric_of(fabric)
-    return Question(under_library(own, on.library), primitive_of(primitive), on.group, on.readings, on.is_other(own))
+    on = parsed(ranks, options)
+    own = fabric_of(fabric, machine=on.machine)
+    asked = as_read(under_library(own, on.library), on.readings)
+    return Question(asked, primitive_of(primitive), on.group, on.readings, on.is_other(own))
 
 
 def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
@@ -314,7 +328,11 @@ def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
 
 
 def columns_of(
-    fabrics: Sequence[AnyFabric], vary: Sequence[str] | str, overrides: Overrides, library: str | None
+    fabrics: Sequence[AnyFabric],
+    vary: Sequence[str] | str,
+    overrides: Overrides,
+    library: str | None,
+    machine: OwnMachine | None = None,
 ) -> list[CompareColumn]:
     """Every fabric under every combination of values, called by what tells it apart."""
     from colltool.analysis.compare import CompareColumn
@@ -325,7 +343,7 @@ def columns_of(
         what = f"{other.key} is a reading, no value of a fabric"
         raise ColltoolError(what, argument="vary", fix="colltool sweep varies readings")
     found = []
-    for where in wheres(fabrics, overrides, library):
+    for where in wheres(fabrics, overrides, library, machine):
         where.load(())  # what is wrong with the overrides of all columns is theirs
         for chosen in product(*(axis.values for axis in axes)):
             pairs = tuple((axis.key, str(value)) for axis, value in zip(axes, chosen, strict=True))
@@ -336,18 +354,20 @@ def columns_of(
     return found
 
 
-def wheres(fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None) -> list[SweepFabric]:
+def wheres(
+    fabrics: Sequence[AnyFabric], overrides: Overrides, library: str | None, machine: OwnMachine | None = None
+) -> list[SweepFabric]:
     """The fabrics of a question, each called by its name; where several have one name, by what else tells them apart."""
     from colltool.analysis.sweep import SweepFabric
 
     mapped = isinstance(overrides, Mapping)
-    found = []
+    found, own = [], machine_if(machine)
     for one in fabrics:
         if isinstance(one, Fabric) and is_nothing(overrides):
-            found.append(SweepFabric(one.name, partial(_loaded, one, None, library)))
+            found.append(SweepFabric(one.name, partial(_loaded, one, None, library, own)))
         else:
             pairs = [f"{key}={value}" for key, value in overrides.items()] if mapped else texts_of(overrides)  # type: ignore[union-attr]
-            found.append(SweepFabric(fabric_of(one).name, partial(_loaded, one, pairs, library)))
+            found.append(SweepFabric(fabric_of(one).name, partial(_loaded, one, pairs, library, own)))
     names = told_apart([one.name for one in found], [typed_of(one) for one in fabrics])
     return [one._replace(name=name) for one, name in zip(found, names, strict=True)]
 
@@ -359,13 +379,16 @@ def typed_of(fabric: AnyFabric) -> str:
     return os.fspath(fabric) if isinstance(fabric, str | os.PathLike) else ""
 
 
-def _loaded(fabric: Any, overrides: Sequence[str] | None, library: str | None, more: Sequence[str]) -> Fabric:
+def _loaded(
+    fabric: Any, overrides: Sequence[str] | None, library: str | None, machine: OwnMachine | None, more: Sequence[str]
+) -> Fabric:
     """With more values in place of its own; one that is loaded (without overrides) only where there are more."""
     if library is not None and any(text.partition("=")[0].strip() in ("library", "library.name") for text in more):
         what = f"the library is varied, and {given('library', library)} would take the place of every value"
         raise ColltoolError(what, argument="vary", fix=f"leave {given('library')} out")
-    as_it_is = overrides is None and not more
-    return under_library(fabric if as_it_is else load_fabric(fabric, [*(overrides or ()), *more]), library)
+    if overrides is None and not more:
+        return fabric_of(fabric, library, machine)
+    return under_library(load_fabric(fabric, [*(overrides or ()), *more], machine), library)
 
 
 def _varied(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from textwrap import wrap
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -12,6 +13,8 @@ from colltool.base.errors import ColltoolError, clipped, given, nearest
 from colltool.base.formatting import format_rate, format_time, percent, size_text, whole_percent
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
+from colltool.calibration.machine_rows import OwnRows, own_rows
+from colltool.calibration.next_row import NextRow, next_row
 from colltool.calibration.old_form import in_old_form
 from colltool.calibration.select import Candidate, ExcludedSize, mape, unseen_mape
 from colltool.calibration.serialise import FittedProtocol, notes_on, without_cables, without_intervals
@@ -23,6 +26,7 @@ from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.templates import fabric_text
 from colltool.fabric.uneven import check_even
+from colltool.machines.factor import MeasuredMachine
 from colltool.measurements.series import Measurements, Series, Skipped
 
 _LONGEST_NAME = 64  # as the model has it
@@ -59,7 +63,10 @@ class FittedSeries(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
-    """A calibrated fabric; ``text`` is its YAML file, ``notes`` the caveats of the fit."""
+    """A calibrated fabric; ``text`` is its YAML file, ``notes`` the caveats of the fit.
+
+    ``own``: the same rows as a machine file; without ``series`` that is all, and the fabric is as it was.
+    """
 
     subject: ClassVar[str] = "calibrate"
     fabric: Fabric
@@ -70,6 +77,23 @@ class Calibration(Result):
     text: str
     path: str = ""
     overrides: tuple[tuple[str, str], ...] = ()
+    own: OwnRows | None = None
+    not_own: str = ""
+
+    @property
+    def machine_text(self) -> str:
+        """The machine file of the measured rows; empty where none can be written, and ``not_own`` says why."""
+        return self.own.text if self.own else ""
+
+    @property
+    def machine(self) -> MeasuredMachine | None:
+        """The machine of these rows, as ``machine=`` of :func:`colltool.price` takes it."""
+        return self.own.machine if self.own else None
+
+    @cached_property
+    def next(self) -> NextRow | None:
+        """The measurement that would narrow the machine's prices most."""
+        return next_row(self.own.file) if self.own else None
 
 
 class Wanted(NamedTuple):
@@ -118,6 +142,20 @@ def calibrate(data: dict[str, Any], measurements: Measurements, wanted: Wanted, 
         notes.append(f"{unused} series span other tiers and were left out")
     text = fabric_text(data, head(results, notes))
     return Calibration(fabric, ", ".join(by_tier), results, tuple(notes), measurements.skipped, text)
+
+
+def machine_alone(fabric: Fabric, measurements: Measurements, wanted: Wanted, name: str) -> Calibration:
+    """A machine file of the rows, and no fit of tiers."""
+    own = own_rows(fabric, measurements, name, wanted.algorithms)
+    return Calibration(fabric, "", (), (), measurements.skipped, "", overrides=fabric.overrides, own=own)
+
+
+def with_own(fitted: Calibration, fabric: Fabric, measurements: Measurements, wanted: Wanted, name: str) -> Calibration:
+    """A fit with the machine file of the same rows, or with why there is none."""
+    try:
+        return replace(fitted, own=own_rows(fabric, measurements, name, wanted.algorithms))
+    except ColltoolError as error:
+        return replace(fitted, not_own=error.what)
 
 
 def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict[str, list[Series]]:

@@ -46,7 +46,7 @@ def compare(
     compared = colltool.compare(
         fabric.several, primitive.split(","), ranks=values.counts(ranks), sizes=values.parts(size, "sizes"), vary=vary or (),
         overrides=fabric.overrides, algorithms=values.names(algorithm), stride=stride, alone=alone, shape=shape,
-        library=library, readings=readings,
+        library=library, machine=fabric.machine, readings=readings,
     )  # fmt: skip
     out.emit(compared)
 
@@ -86,7 +86,7 @@ def sweep(
     result = colltool.sweep(
         fabric.several, primitive, ranks=values.counts(ranks), sizes=values.parts(size, "sizes"), vary=vary or (),
         overrides=fabric.overrides, algorithms=values.names(algorithm), stride=stride, alone=alone, shape=shape,
-        library=library, limit=limit, readings=readings,
+        library=library, machine=fabric.machine, limit=limit, readings=readings,
     )  # fmt: skip
     if pivot is not None or rows or cols:
         result = result.pivoted(pivot or "busbw", rows, cols)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ def sensitivity(
         return
     if out.plot is not None:
         raise ColltoolError("draws one fabric", argument="plot", fix="colltool compare draws several")
-    out.emit(colltool.compare_sensitivity(several, primitive, overrides=fabric.overrides, **asked))
+    out.emit(colltool.compare_sensitivity(several, primitive, overrides=fabric.overrides, machine=fabric.machine, **asked))
 
 
 @command()
@@ -222,7 +222,7 @@ def plan(
         fix = f"a call for each of {', '.join(several)}"
         raise ColltoolError("is of one fabric", argument="vary" if vary else "links", fix=fix)
     if len(several) > 1:
-        out.emit(colltool.compare_plans(loaded, several, overrides=fabric.overrides, **asked))
+        out.emit(colltool.compare_plans(loaded, several, overrides=fabric.overrides, machine=fabric.machine, **asked))
     elif vary:
         out.emit(colltool.plan_sensitivity(loaded, fabric.load(), vary=[one for one in vary if one != "usual"], **asked))
     else:
@@ -296,6 +296,6 @@ def report(
         first, against=[*others, *(against or ())], vary=vary or (), job=job, job_overrides=job_set or (),
         logs=[*(log or ()), *(more or ())], collective=collective, nodes=nodes, in_place=in_place, ranks=ranks, shape=shape,
         size=values.single(size, "size"), primitives=[one.strip() for one in primitive.split(",")],
-        overrides=fabric.overrides, library=library, readings=readings,
+        overrides=fabric.overrides, library=library, machine=fabric.machine, readings=readings,
     )  # fmt: skip
     out.emit(result)

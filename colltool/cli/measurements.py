@@ -11,17 +11,20 @@ from colltool.base.errors import ColltoolError
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import command, failed
-from colltool.cli.options import NO_FABRIC, FabricChoice, Out, Plots
-from colltool.cli.output import working, write, write_bytes
+from colltool.cli.options import NO_FABRIC, FabricChoice, Out, Plots, WiringChoice
+from colltool.cli.output import say, working, write, write_bytes
 from colltool.estimate.assumptions import Readings
+from colltool.fabric.own_machine import SUFFIX as MACHINE
 
 
 @command(primitive="--collective")
 def calibrate(
     logs: o.Logs,
-    fabric: FabricChoice,
+    fabric: WiringChoice,
     output: Annotated[
-        Path | None, o.option("output", "Where to write the calibrated fabric.", metavar="OUT.yaml"), o.WRITTEN
+        Path | None,
+        o.option("output", "Where to write the rows; NAME.yaml is a fitted fabric instead.", metavar="NAME.machine.yaml"),
+        o.WRITTEN,
     ] = None,
     tier: Annotated[str | None, o.option("tier")] = None,
     algorithm: Annotated[
@@ -37,12 +40,14 @@ def calibrate(
     form: Annotated[str | None, o.option("form", "How to print what was found. [default: table]")] = None,
     everything: Annotated[bool, o.option("everything")] = False,
 ) -> None:
-    """Fit a fabric to measured times: launch overhead, alpha and bandwidth of one to three protocols per tier.
+    """Measured times as rows of your own machine, which price and all others then take: NAME.machine.yaml beside NAME.yaml.
 
-    The fabric gives shape and names, the logs the numbers. Prices of the new fabric are those of what was measured; the report
-    says how far off they are on sizes that the fit has not seen.
+    One row a series will do, three (4 KB, 8 MB, 1 GB) are better; it says which measurement to make next. With -o NAME.yaml a
+    fabric is fitted instead: launch overhead, alpha and bandwidth of one to three protocols per tier.
 
     Examples:
+      colltool calibrate all_reduce.log -f my-cluster.yaml -o my-cluster.machine.yaml
+      colltool calibrate three.csv -f dgx-h100 -o h100.machine.yaml && colltool price ar -f dgx-h100 --machine h100.machine.yaml
       colltool calibrate all_reduce.log -f dgx-h100 -o measured.yaml
       colltool calibrate logs/*.log -f my-cluster.yaml --tier ib -o measured.yaml --plot fit.svg
       colltool calibrate osu_allreduce.txt -f my-cluster.yaml -n 64 --algorithm ring -o measured.yaml
@@ -52,15 +57,19 @@ def calibrate(
     if output is not None and output.suffix not in o.FABRIC_SUFFIXES:
         fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
         raise ColltoolError(f"a fabric file ends in .yaml, got {output}", argument="output", fix=fix)
+    rows = None if output is None else output.name.endswith(MACHINE)
     o.check_plot(plot)
     working(f"fitting {', '.join(logs)} ...")
     result = colltool.calibrate(
         fabric.name, logs, overrides=fabric.overrides, tier=tier,
         algorithms=() if algorithm == "auto" else values.names(algorithm), line_rate=line_rate, ranks=ranks,
-        primitive=collective, nodes=nodes, in_place=in_place, name=output.stem if output else None,
+        primitive=collective, nodes=nodes, in_place=in_place, machine_only=rows,
+        name=output.name.removesuffix(MACHINE).removesuffix(output.suffix) if output else None,
     )  # fmt: skip
     if output is not None:
-        write(result.text, output)
+        if not rows:
+            say(f"note: {output} is a fitted fabric, for one more version; -o {output.stem}{MACHINE} keeps the rows themselves")
+        write(result.machine_text if rows else result.text, output)
         result = replace(result, path=str(output))
     Out(form, everything=everything, plot=plot, plot_what=plot_what).emit(result)
 
@@ -148,7 +157,7 @@ def doctor(
         o.option("logs", "nccl-tests, rccl-tests, OSU, IMB, perftest, nccom-test, NCCL_DEBUG, Inspector, CSV, profiler traces."),
         o.READ,
     ],
-    fabric: FabricChoice = NO_FABRIC,
+    fabric: WiringChoice = NO_FABRIC,
     expect: Annotated[float | None, o.option("expect")] = None,
     collective: Annotated[str | None, o.option("collective", "Only this one.")] = None,
     ranks: o.LogRanks = None,

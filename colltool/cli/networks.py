@@ -12,7 +12,7 @@ from colltool.base.formatting import parse_shape
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import command, failed, group_app
-from colltool.cli.options import EVERYBODY, FabricChoice, GroupChoice, Out
+from colltool.cli.options import EVERYBODY, FabricChoice, GroupChoice, Out, WiringChoice
 from colltool.cli.output import write, write_bytes
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def nccl_tuner(
 
 @command(export, "astra-sim", "network.yml and system.json of ASTRA-sim's analytical backend.")
 def astra_sim(
-    fabric: FabricChoice,
+    fabric: WiringChoice,
     output: Annotated[Path, o.option("output", "The folder for network.yml and system.json.", metavar="DIR"), o.WRITTEN],
     group: GroupChoice = EVERYBODY,
     size: Annotated[str | None, o.option("size", "Bytes per rank: say what to run in ASTRA-sim for it.")] = None,
@@ -209,7 +209,7 @@ def astra_sim(
 
 
 @command(export, "infragraph", "The fabric as an InfraGraph, ASTRA-sim 3's network.")
-def infragraph(fabric: FabricChoice, output: o.Output = None) -> None:
+def infragraph(fabric: WiringChoice, output: o.Output = None) -> None:
     """The fabric as an infrastructure of InfraGraph 3: devices, instances, and the links between them, as JSON.
 
     Examples:
@@ -228,7 +228,7 @@ _ALGORITHM = "The algorithm to write, as price names it."
 @command(export, "msccl", "An algorithm as MSCCL's XML.")
 def msccl(
     primitive: o.Primitive,
-    fabric: FabricChoice,
+    fabric: WiringChoice,
     algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
     group: GroupChoice = EVERYBODY,
     segments: Segments = None,
@@ -249,7 +249,7 @@ def msccl(
 @command(export, "algorithm", "An algorithm as a file to start from.")
 def algorithm_file(
     primitive: o.Primitive,
-    fabric: FabricChoice,
+    fabric: WiringChoice,
     algorithm: Annotated[str, o.option("algorithm", _ALGORITHM)],
     group: GroupChoice = EVERYBODY,
     segments: Segments = None,
@@ -286,7 +286,7 @@ def _schedule(primitive: str, fabric: FabricChoice, algorithm: str, group: Group
 @command(export, "goal", "A schedule, message by message, for LogGOPSim.")
 def goal(
     primitive: o.Primitive,
-    fabric: FabricChoice,
+    fabric: WiringChoice,
     size: o.Size,
     algorithm: Annotated[str, o.option("algorithm", "The schedule: ring, hierarchical:ring/ring.")],
     group: GroupChoice = EVERYBODY,

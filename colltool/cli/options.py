@@ -101,14 +101,15 @@ class ExpertChoice(NamedTuple):
 
 
 class FabricChoice(NamedTuple):
-    """``--fabric`` and ``--set``: which fabric, with which values in place of its own."""
+    """``--fabric``, ``--set`` and ``--machine``: which fabric, with which values in place of its own, and whose rows."""
 
     names: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
+    machine: str | None = None
 
     def load(self) -> Fabric:
         """The fabric; refuses more than one."""
-        return colltool.load_fabric(self.name, self.overrides)
+        return colltool.load_fabric(self.name, self.overrides, self.machine)
 
     @property
     def several(self) -> list[str]:
@@ -177,9 +178,13 @@ class Also(NamedTuple):
 
 
 class Without(NamedTuple):
-    """Beside ``Readings`` in an annotation: a reading that a command does not offer."""
+    """Beside ``Readings`` or ``FabricChoice`` in an annotation: a reading, or an option, that a command does not offer."""
 
     name: str
+
+
+WiringChoice = Annotated[FabricChoice, Without("machine")]
+"""A fabric of which no price is asked."""
 
 
 def capabilities_of(parameter: inspect.Parameter) -> tuple[Any, tuple[Any, ...]]:
@@ -197,6 +202,8 @@ def expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     if kind is FabricChoice:
         names = (default.names or None) if isinstance(default, FabricChoice) else default
         parts = {"fabric": (Annotated[list[str], option("fabric"), READ], names), "set_": (Set, None)}
+        if Without("machine") not in beside:
+            parts["machine"] = (Annotated[str | None, option("machine"), READ], None)
     elif kind is GroupChoice:
         ranks = Annotated[int | None, option("ranks")]
         parts = {"ranks": (ranks, None), "stride": (Stride, 1), "alone": (Alone, False), "shape": (Shape, None)}
@@ -240,7 +247,7 @@ def taken(parameter: inspect.Parameter, parts: list[inspect.Parameter], given: d
     kind, _ = capabilities_of(parameter)
     own = {part.name: given[part.name] for part in parts}
     if kind is FabricChoice:
-        return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()))
+        return FabricChoice(tuple(own["fabric"] or ()), tuple(own["set_"] or ()), own.get("machine"))
     if kind is GroupChoice:
         return GroupChoice(**own)
     if kind is ExpertChoice:

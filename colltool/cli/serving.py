@@ -56,7 +56,9 @@ def serve(
         "engine": engine, "library_file": library_file, "experts_library": experts_library, "weights": weights,
         "kv_dtype": kv_dtype, "kv_library": kv_library, "prefill_tp": prefill_tp,
     }  # fmt: skip
-    many: dict[str, Any] = {"search": search, "ranks": ranks, "vary": vary or (), "overrides": fabric.overrides}
+    many: dict[str, Any] = {
+        "search": search, "ranks": ranks, "vary": vary or (), "overrides": fabric.overrides, "machine": fabric.machine,
+    }  # fmt: skip
     served = colltool.serve(job, fabric.several, tpot=tpot, **cut, **kernels, **many)
     out.emit(served)
 

@@ -186,7 +186,8 @@ _FILE = [{"type": "string"}, {"type": "object"}]
 _NAMES = [{"type": "array", "items": {"type": "string"}}]
 _TYPES: dict[str, list[Schema]] = {
     "str": [{"type": "string"}], "int": [{"type": "integer"}], "float": [{"type": "number"}], "bool": [{"type": "boolean"}],
-    "AnyPath": [{"type": "string"}], "Primitive": [{"type": "string"}], "AnyFabric": _FILE, "FabricSource": _FILE,
+    "AnyPath": [{"type": "string"}], "OwnMachine": [{"type": "string"}], "Primitive": [{"type": "string"}],
+    "AnyFabric": _FILE, "FabricSource": _FILE,
     "AnyJob": _FILE, "AnyAlgorithms": [{"type": "string"}, {"type": "object"}, {"type": "array", "items": {"anyOf": _FILE}}],
     "Mapping": [{"type": "object"}], "Overrides": [*_NAMES, {"type": "object"}], "Keep": [*_NAMES, {"type": "object"}],
     "Logs": [{"type": "string"}, *_NAMES], "AnyShape": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}],

@@ -282,6 +282,11 @@ def running_on(fabric: Fabric) -> Running | None:
     return Running(facts.name, frozenset(off))
 
 
+def as_read(fabric: Fabric, readings: Readings) -> Fabric:
+    """A fabric without its machine's rows where the readings leave these out."""
+    return fabric if readings.numbers == "measured" and not readings.ideal else fabric.without_machine()
+
+
 def machine_factor(placed: PlacedGroup, primitive: Primitive, readings: Readings) -> Callable[[Number], Number] | None:
     """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4); None for 1."""
     machine = placed.fabric.machine
@@ -294,6 +299,13 @@ def _factor(machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive)
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
         return None
+    home = placed.fabric.home
+    if machine.file and home is not None:
+        from colltool.estimate.own_order import ordered_factor
+
+        ordered = ordered_factor(SameFabric(home), primitive, scope)
+        if ordered is not None:
+            return lambda size: exponential(ordered.d(placed.ranks, size))
     return lambda size: exponential(machine.d(primitive, scope, placed.ranks, size))
 
 

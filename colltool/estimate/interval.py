@@ -94,6 +94,7 @@ class ErrorGround(NamedTuple):
         basis: None where the distance of the nearest row says it.
         p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
         machine: sigma of a measured machine's own factor at a size; None where nothing was measured of it.
+        own_rows: of a machine file in the price; 0 for a machine that ships.
     """
 
     asked: ErrorQuestion
@@ -102,6 +103,7 @@ class ErrorGround(NamedTuple):
     wire: str
     p2p_unknown: bool = False
     machine: Callable[[float], float] | None = None
+    own_rows: int = 0
 
     def interval(
         self,
@@ -163,7 +165,17 @@ def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: f
         basis = "datasheet"
     elif fabric.announced:
         basis = "announced"
-    return ErrorGround(asked, basis, device, outer.name, p2p_unknown, _posterior(fabric, primitive, placed, readings))
+    posterior = _posterior(fabric, primitive, placed, readings)
+    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.own_rows
+    return ErrorGround(
+        asked=asked,
+        basis=basis,
+        device=device,
+        wire=outer.name,
+        p2p_unknown=p2p_unknown,
+        machine=posterior,
+        own_rows=own_rows,
+    )
 
 
 def _posterior(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readings: Readings) -> Callable[[float], float] | None:
@@ -217,7 +229,7 @@ def _measured(ground: ErrorGround, total_s: float, posterior: float | None, *, c
     if ground.p2p_unknown:  # nobody is faster for want of P2P
         high = known["kappa"] * hypot(spread.sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
-    rows = 0 if asked.foreign else comparable(asked, index())
+    rows = ground.own_rows or (0 if asked.foreign else comparable(asked, index()))
     basis = ground.basis or _basis(asked, spread, rows, posterior, changed=changed)
     return Interval(
         low_s=total_s * exp(-wide),
@@ -279,7 +291,9 @@ def _reason(ground: ErrorGround, parts: tuple[tuple[str, float], ...], nearest: 
     """The largest part beside the base in words, if it is felt; else how many rows are like it."""
     base = dict(parts).get("base", 0.0)
     name, value = max(((name, value) for name, value in parts if name != "base"), key=lambda part: part[1], default=("base", 0.0))
-    if (name == "base" or value < base / 2) and rows:
+    if ground.own_rows and (name == "base" or value < base / 2):
+        name = "machine"
+    elif (name == "base" or value < base / 2) and rows:
         return f"{rows} measurement{'s' * (rows != 1)} like it"
     if name == "base":
         return "measurements of such machines"

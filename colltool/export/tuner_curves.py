@@ -22,12 +22,16 @@ from colltool.base.formatting import range_text
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
+from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, library_runs, place
+from colltool.estimate.own_protocols import numbers_of, own_of, priced_under
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
+from colltool.fabric.ground import scope_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers
+from colltool.machines.factor import OwnProtocol
 from colltool.nccl.hardware import PROTOCOLS, Hardware
 from colltool.nccl.model import Combination, Piece, pieces
 from colltool.nccl.nccl_choice import hardware_of
@@ -48,7 +52,10 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
     hardware = cluster.hardware
     measured = any(row.measured for tier in cluster.placed.fabric.tiers if tier.library for row in tier.library.protocols)
     listed = any(span.tier.protocols_for(primitive) for span in cluster.placed.spans)
-    if not listed or (measured and not _measured(cluster, primitive)):
+    owned = [
+        way for name in hardware.constants.algorithms[primitive] for way in _own_protocols(cluster, primitive, name).values()
+    ]
+    if not listed or (measured and not owned and not _measured(cluster, primitive)):
         note = f"not measured on this group: what NCCL {hardware.version} picks by its own model"
         return Curves(pieces(hardware, primitive), False, (note,) if measured else ())
     protocols = _named(cluster, primitive)
@@ -57,7 +64,14 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
     specs = {name: spec_of(name, primitive, hardware) for name in hardware.constants.algorithms[primitive]}
     ran = tuple(way for way in every if {specs[way.algorithm], parse_choice(specs[way.algorithm]).base} & set(runs))
     ways = ran or every
-    return Curves(ways, True, tuple(_own_notes(cluster, primitive, protocols, ways, runs if ran or runs else ())))
+    notes = [*_owner_notes(cluster, owned), *_own_notes(cluster, primitive, protocols, ways, runs if ran or runs else ())]
+    return Curves(ways, True, tuple(notes))
+
+
+def _owner_notes(cluster: Cluster, owned: Sequence[OwnProtocol]) -> Iterator[str]:
+    machine = cluster.placed.fabric.machine
+    if machine is not None and owned:
+        yield f"as {machine.file} has it: {', '.join(f'{way.algorithm} under {way.protocol}' for way in owned)}"
 
 
 def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]) -> Iterator[Combination]:
@@ -69,11 +83,30 @@ def _priced(cluster: Cluster, primitive: Primitive, protocols: Mapping[str, str]
             candidates = named_candidates(cluster.placed, primitive, Readings(), [spec])
         except ColltoolError:  # cannot run on this group
             continue
+        own = _own_protocols(cluster, primitive, algorithm)
         known = [(protocols[one.protocol], one) for one in candidates if one.protocol in protocols]
+        known = [(name, _by_owner(cluster, primitive, spec, one, own.get(name))) for name, one in known]
         for protocol, one in sorted(known, key=lambda named: PROTOCOLS.index(named[0])):
             if not rules_of(hardware.constants).why_not(hardware, primitive, algorithm, protocol):
                 lines = tuple(Piece(max(1.0, start), line.a, line.b) for start, line in one.pieces)
                 yield Combination(algorithm, protocol, lines)
+
+
+def _own_protocols(cluster: Cluster, primitive: Primitive, algorithm: str) -> dict[str, OwnProtocol]:
+    """What a machine file says of an algorithm on the group's outermost tier, by protocol."""
+    machine = cluster.placed.fabric.machine
+    if machine is None or not machine.protocols:
+        return {}
+    scope = scope_of(cluster.placed.fabric, [span.tier.name for span in cluster.placed.spans])
+    return own_of(machine.protocols, primitive, scope, algorithm)
+
+
+def _by_owner(cluster: Cluster, primitive: Primitive, spec: str, known: CostModel, own: OwnProtocol | None) -> CostModel:
+    """A way by its owner's numbers where there are any."""
+    if own is None:
+        return known
+    found = priced_under(cluster.placed, primitive, spec, numbers_of(own, known.protocol))
+    return known if found is None else found
 
 
 def _measured(cluster: Cluster, primitive: Primitive) -> bool:

@@ -67,8 +67,8 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
         tiers.append(tier.with_library(numbers))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
     if not layered or _has_own(fabric):
-        return found.with_reached(()).with_machine(None)
-    machine = machine_for(fabric.device, media[0] or "", media[-1] if len(media) > 1 else None)
+        return found.with_reached(()).with_machine(fabric.own_machine if layered else None)
+    machine = fabric.own_machine or machine_for(fabric.device, media[0] or "", media[-1] if len(media) > 1 else None)
     return found.with_reached(_reached(fabric.library_name, gpus, media[-1])).with_machine(machine)
 
 

@@ -17,6 +17,7 @@ from colltool.definitions.source import MOST_KEPT, KeyPath, Position, Source, sc
 from colltool.fabric.ground import on_ground
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
+from colltool.fabric.own_machine import OwnMachine, beside, on_machine
 
 SUFFIX = ".yaml"
 SHORT = Shorthand("tiers", "tier", "nvlink.alpha=1us")
@@ -68,14 +69,30 @@ def exists(typed: str) -> bool:
         return False
 
 
-def load_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Fabric:
+def load_fabric(fabric: FabricSource, overrides: Overrides = (), machine: OwnMachine | None = None) -> Fabric:
     """A validated fabric, from a path, a shipped name, or a mapping of what a file would hold.
 
     ``overrides`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``, ``torus.shape=[8,8,4]``,
     ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key. Raises ManyErrors with everything wrong in the content.
+    ``machine``: a file of measured rows, as :func:`colltool.calibrate` writes; default: ``NAME.machine.yaml`` beside a
+    ``NAME.yaml``.
     """
+    loaded = _load(fabric, overrides)
+    own = machine if machine is not None else _beside(fabric)
+    return loaded if own is None else on_machine(loaded, own)
+
+
+def _beside(fabric: FabricSource) -> str | None:
+    """The machine file beside a fabric that is given as a path."""
+    if not isinstance(fabric, str | os.PathLike):
+        return None
+    file, name = find_fabric(fabric)
+    return beside(file) if file == name else None
+
+
+def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
     if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
-        return _finished(fabric_reading(fabric, overrides), partial(load_fabric, fabric))
+        return _finished(fabric_reading(fabric, overrides), partial(_load, fabric))
     file, name = find_fabric(fabric)
     text = read_text(file, "definition", name)  # once: it may be a pipe
     alone = "like:" not in text  # else another file, which may change, is a part of it

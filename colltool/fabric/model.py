@@ -26,6 +26,7 @@ from colltool.fabric.tier_parts import PLANES, InNetwork, Level, Planes, Shape, 
 from colltool.fabric.uneven import domain_slips
 from colltool.fabric.uplinks import open_uplinks
 from colltool.machines.factor import MeasuredMachine
+from colltool.machines.used import Applied, MachineUsed
 
 # What errors say is due in the place of each.
 _IN_NETWORK = Accepted("a mapping such as {reduce: true, alpha_switch: 0.2us}")
@@ -234,6 +235,8 @@ class Fabric(Part):
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
     _machine: MeasuredMachine | None = PrivateAttr(default=None)
+    _own_machine: MeasuredMachine | None = PrivateAttr(default=None)
+    _home: Fabric | None = PrivateAttr(default=None)
     _filed: Fabric | None = PrivateAttr(default=None)
     _again: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
@@ -317,6 +320,27 @@ class Fabric(Part):
         return fabric
 
     @property
+    def own_machine(self) -> MeasuredMachine | None:
+        """The machine of its owner's rows, which stands before those that ship; None without any."""
+        return self._own_machine
+
+    def with_own_machine(self, machine: MeasuredMachine) -> Fabric:
+        """The fabric with the measured rows of its owner."""
+        fabric = self.with_machine(machine)
+        fabric._own_machine = machine
+        fabric._home = self.filed.with_machine(machine) if self.filed is not None else fabric
+        return fabric
+
+    @property
+    def home(self) -> Fabric | None:
+        """The fabric that its own machine was put on, as its file has it, whatever was changed since."""
+        return self._home
+
+    def without_machine(self) -> Fabric:
+        """By wires, contention and library alone, as ``numbers="library"`` prices it."""
+        return self if self._machine is None else self.view("no machine", lambda: self.with_machine(None))
+
+    @property
     def states_launch(self) -> bool:
         """Whether a launch of the user's own takes the place of the library's: stated in the file, or set for this call.
 
@@ -328,9 +352,9 @@ class Fabric(Part):
         return not listed or any(key == "launch_overhead" for key, _ in self._overrides)
 
     @property
-    def overrides(self) -> tuple[tuple[str, str], ...]:
+    def overrides(self) -> Applied:
         """Key and value of every override as given, ``(("ib.size", "64"),)``; not part of its data or equality."""
-        return self._overrides
+        return Applied(self._overrides, MachineUsed.of(self._machine))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy as pydantic does; tiers learn how many ranks they now have inside."""

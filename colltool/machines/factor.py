@@ -100,6 +100,18 @@ class Borrowed(NamedTuple):
     share: float
 
 
+class OwnProtocol(NamedTuple):
+    """Launch, time a step (seconds) and share of the wire of one algorithm under one protocol, as a machine's owner saw it."""
+
+    primitive: str
+    scope: str
+    algorithm: str
+    protocol: str
+    launch_s: float
+    step_s: float
+    share: float
+
+
 @dataclass(frozen=True)
 class MeasuredMachine:
     """What is known of one kind of machine beyond wires, contention and library.
@@ -113,6 +125,9 @@ class MeasuredMachine:
         prior: the standard deviation of d where no row is near, by scope.
         sources: number of rows by the id of their source.
         exceptions: falls of the bus bandwidth by more than a tenth that rows show.
+        file: that its owner's rows are in; empty for a machine that ships.
+        idle: scopes of the file that the fabric does not have.
+        protocols: a library's numbers that the file gives for an algorithm and protocol.
     """
 
     name: str
@@ -125,10 +140,18 @@ class MeasuredMachine:
     prior: dict[str, float] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     exceptions: tuple[dict[str, Any], ...] = ()
+    file: str = ""
+    idle: tuple[str, ...] = ()
+    protocols: tuple[OwnProtocol, ...] = ()
 
     @property
     def rows(self) -> int:
         return sum(self.sources.values())
+
+    @property
+    def own_rows(self) -> int:
+        """Rows of its owner's file; 0 for a machine that ships."""
+        return self.rows if self.file else 0
 
     def d(self, primitive: str, scope: str, ranks: int, size: Number) -> Number:
         """ln of what the machine takes over what layers 1 to 3 say; 0 where nothing is known. ``size``: bytes, or an array."""

@@ -14,7 +14,10 @@ from typing import NamedTuple
 from colltool.base.errors import printable
 from colltool.measurements.series import open_log
 
-_ENV = re.compile(r"\b((?:NCCL|RCCL)_[A-Z0-9_]{2,40})(?: set by environment to |=)\s*([^\s,;'\"]{1,80})")
+_ENV = re.compile(
+    r"\b((?:NCCL|RCCL)_[A-Z0-9_]{2,40})(?: set by environment to |=)"
+    r"\s*([^\s,;'\"]{1,80}(?:,[A-Za-z0-9]{1,20}(?![\w=]))*)"  # a list, as of NCCL_ALGO, but not the next variable
+)
 _USING = re.compile(r"Using network (\S[^\n]{0,40})")
 _NICS = re.compile(r"NET/(?:IB|[A-Za-z]+) ?: Using (\[0\].{1,2000})")
 _NIC = re.compile(r"\[\d{1,3}\]([\w.-]{1,40}):\d{1,3}/(\w+)")

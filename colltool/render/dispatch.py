@@ -19,6 +19,7 @@ from colltool import __version__
 from colltool.base.errors import ColltoolError, given, nearest, printable
 from colltool.base.formatting import percent, plain_number, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
+from colltool.machines.used import Applied, Overrides, machine_used
 from colltool.render.blocks import Block, Column, Lines, Table, flag, label, number
 
 if TYPE_CHECKING:
@@ -201,12 +202,13 @@ class View(NamedTuple):
     page: Callable[[Any], str] | None = None  # its own HTML page, where that is more than its blocks
 
 
-Overrides = tuple[tuple[str, str], ...]
-
-
 def on_fabric(name: str, overrides: Overrides) -> str:
-    """Such as ``nvl72``, or ``nvl72 with ib.size=64``."""
-    return f"{name} with {', '.join(f'{key}={value}' for key, value in overrides)}" if overrides else name
+    """Such as ``nvl72``, ``nvl72 with ib.size=64``, or ``mine with 3 rows of mine.machine.yaml``."""
+    changed = [f"{key}={value}" for key, value in overrides]
+    used = machine_used(overrides)
+    if used is not None and used.own:
+        changed.append(used.spoken)
+    return f"{name} with {', '.join(changed)}" if changed else name
 
 
 def described(fabric: Fabric) -> str:
@@ -237,7 +239,16 @@ def fields(record: Any, names: str) -> Document:
 
 
 def set_field(overrides: Overrides) -> Document:
-    return {"set": dict(overrides)} if overrides else {}
+    """What was set, if anything, and of a fabric its machine."""
+    found: Document = {"set": dict(overrides)} if overrides else {}
+    return found | machine_field(overrides)
+
+
+def machine_field(overrides: Overrides) -> Document:
+    used = machine_used(overrides)
+    if not isinstance(overrides, Applied):
+        return {}
+    return {"machine": None if used is None else {"file": used.file, "rows": used.rows}}
 
 
 def group_field(group: GroupPlacement) -> Document:

@@ -21,7 +21,7 @@ _UNITS = {"_s": "seconds", "_Bps": "bytes a second", "_W": "watts", "_J": "joule
 _COUNTED = ("n_alpha", "n_beta", "eta_alpha", "eta_beta", "share", "of_total")
 _TYPES = {"int": {"type": "integer"}, "num": {"type": "number"}, "bool": {"type": "boolean"}, "text": {"type": "string"},
           "map": {"type": "object"}, "any": {}}  # fmt: skip
-_SHARED = ("group", "accuracy", "interval", "layers", "inert", "phase", "slow_rank", "row", "refused", "size", "model")
+_SHARED = ("group", "accuracy", "interval", "layers", "machine", "inert", "phase", "slow_rank", "row", "refused", "size", "model")
 _KEY = re.compile(r"(?P<name>[^:?~\s]+)(?P<maybe>\?)?(?::(?P<type>\S*?))?(?P<null>~)?")
 
 

@@ -271,10 +271,10 @@ def test_a_machine_file_becomes_a_machine_and_is_written_back() -> None:
 
 
 def test_three_rows_are_the_law_of_intervals() -> None:
-    """The posterior by hand: variance 0.85 sigma^2 over 8 doublings, noise 0.15 sigma^2."""
+    """The posterior by hand: variance 0.85 sigma^2 over 6 doublings, noise 0.15 sigma^2."""
     sizes = np.array([12.0, 23.0, 30.0])
-    kernel = 0.85 * np.exp(-(((sizes[:, None] - sizes) / 8) ** 2) / 2)
-    cross = 0.85 * np.exp(-(((18.0 - sizes) / 8) ** 2) / 2)
+    kernel = 0.85 * np.exp(-(((sizes[:, None] - sizes) / 6) ** 2) / 2)
+    cross = 0.85 * np.exp(-(((18.0 - sizes) / 6) ** 2) / 2)
     by_hand = cross @ np.linalg.solve(kernel + 0.15 * np.eye(3), [0.2, 0.3, 0.05])
     assert machine_of(read_machine_file(OWN)).d("all_reduce", "roce", 64, 2.0**18) == pytest.approx(by_hand, abs=1e-9)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import exp
 from typing import Any, NamedTuple
 
 from colltool.base.errors import either, said
@@ -15,11 +16,13 @@ from colltool.base.formatting import (
     range_text,
     size_text,
     whole_bytes,
+    whole_percent,
 )
 from colltool.calibration.calibrate import Calibration, FittedSeries, Residual
 from colltool.calibration.serialise import FittedProtocol
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
+from colltool.estimate.spread import law
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, flag, gathered, label, later, number
 from colltool.render.dispatch import (
     Document,
@@ -99,7 +102,51 @@ def _residuals(result: Calibration) -> Table:
     return Table((label("fabric", "fabric", get=lambda _: result.fabric.name), *_RESIDUALS), records)
 
 
+_OWN: tuple[Column, ...] = (
+    label("collective", "collective", lambda primitive: primitive.spoken, get=lambda of: of.series.primitive),
+    number("ranks", "ranks", get=lambda of: of.series.ranks),
+    label("scope", "measured", get=lambda of: of.scope),
+    number("rows", "rows", get=lambda of: len(of.rows)),
+    number("off", "price was off", percent, get=lambda of: of.off),
+    label("forced", "forced", drop=2, get=lambda of: " ".join(filter(None, of.forced))),
+)
+
+
+def _own_blocks(result: Calibration) -> list[Block]:
+    own = result.own
+    assert own is not None
+    table = Table(_OWN, own.series, None, "rows by series")
+    table = table if any(any(series.forced) for series in own.series) else table.without("forced")
+    skipped = [f"{left.rows}: {left.reason} (first at {left.where})" for left in result.skipped]
+    return [Headline(_own(result)), *_next_lines(result), table, *map(later, listed("rows skipped", skipped))]
+
+
+def _own(result: Calibration) -> str:
+    own = result.own
+    assert own is not None
+    where = on_fabric(result.fabric.name, tuple(result.overrides))
+    off = sum(abs(row.r) for row in own.file.rows) / own.total
+    keep = said(either(shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file"))
+    kept = f"Written to {result.path}." if result.path else f"Nothing written: {keep}."
+    return f"{where}: {counted(own.total, 'row')} of this machine, {percent(off)} off the price without them on average. {kept}"
+
+
+def _next_lines(result: Calibration) -> list[Block]:
+    row = result.next
+    if row is None:
+        return [Lines("next: no further row would narrow these prices by more than a hundredth", ())]
+    narrows = f"next, what narrows its prices most: {row.primitive.spoken} of {size_text(row.bytes)} on {row.ranks} ranks"
+    return [Lines(f"{narrows}, half-width {_half_width(row.sigma)} to {_half_width(row.sigma_after)}", (row.command,))]
+
+
+def _half_width(sigma: float) -> str:
+    """Of the interval of nine in ten measurements, on average over sizes and collectives."""
+    return whole_percent(exp(law()["kappa"] * sigma) - 1)
+
+
 def _fitted_blocks(result: Calibration) -> list[Block]:
+    if not result.series:
+        return _own_blocks(result)
     left = gathered((left.reason, one.series.title) for one in result.series for left in one.left_out)
     skipped = {used: [f"{one.rows}: {one.reason} (first at {one.where})" for one in result.skipped if one.used is used]
                for used in (False, True)}  # fmt: skip
@@ -110,10 +157,19 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
         *listed("rows skipped", skipped[False]),
         *listed("rows used with a reservation", skipped[True]),
     ]
-    return [Headline(_fitted(result)), _protocols(result), *map(later, detail)]
+    held = [] if result.own is None else [Lines(_held(result), ()), *_next_lines(result)]
+    return [Headline(_fitted(result)), *held, _protocols(result), *map(later, detail)]
+
+
+def _held(result: Calibration) -> str:
+    count = 0 if result.own is None else result.own.total
+    keep = either(shell="-o NAME.machine.yaml keeps them", python="machine_text is the file")
+    return f"a machine file would hold {counted(count, 'row')} as they were measured: {said(keep)}"
 
 
 def _fitted(result: Calibration) -> str:
+    if not result.series:
+        return _own(result)
     worst = max(result.series, key=lambda one: one.mape)
     whose = f" at most ({worst.series.title})" if len(result.series) > 1 else ""
     unseen = "" if worst.cv_mape is None else f", {percent(worst.cv_mape)} on unseen sizes"
@@ -147,7 +203,16 @@ def _fitted_document(result: Calibration) -> Document:
         for one in result.series
     ]
     tail = {"tier": result.tier, "notes": list(result.notes), "rows_skipped": plain(result.skipped)}
-    return {"series": series, "fabric": result.path or None} | set_field(result.overrides) | tail
+    own = {"rows": 0 if result.own is None else result.own.total, "next": _next_document(result)}
+    written = {"fabric": result.path or None} if result.series else {"fabric": None, "machine_file": result.path or None}
+    return {"series": series} | written | set_field(tuple(result.overrides)) | tail | own
+
+
+def _next_document(result: Calibration) -> Document | None:
+    row = result.next
+    if row is None:
+        return None
+    return fields(row, "primitive scope ranks bytes sigma sigma_after command")
 
 
 def _protocol(one: FittedProtocol) -> Document:

@@ -24,8 +24,9 @@ from colltool.base.formatting import (
     whole_bytes,
 )
 from colltool.estimate.interval import SHARE
+from colltool.machines.used import own_rows_of
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
-from colltool.render.dispatch import Document, View, fields, listed, plain
+from colltool.render.dispatch import Document, View, fields, listed, machine_field, plain
 from colltool.render.estimates import interval_field, model_field, none_for, readings_block, running, within_several
 
 _WHERE = (
@@ -71,6 +72,7 @@ def _blocks(result: Comparison) -> list[Block]:
         _table(result, people=True),
         Lines("what follows", (*verdict(result), *_one_port_lines(result))),
         *readings_block(result.readings),
+        *listed("rows of one's own", own_rows_of((column.name, column.set) for column in result.columns)),
         *listed("notes", _notes(result), first=0),
         *ground_block(result.ground, _ranks(result)),
         *listed("not priced", reasons),
@@ -176,7 +178,11 @@ def _document(result: Comparison) -> Document:
     return (
         {"primitive": primitives[0] if len(primitives) == 1 else primitives, "mode": "ideal" if result.ideal else "realistic"}
         | model_field(result.readings)
-        | {"columns": [{"name": one.name, "fabric": one.fabric, "set": dict(one.set)} for one in result.columns]}
+        | {
+            "columns": [
+                {"name": one.name, "fabric": one.fabric, "set": dict(one.set), **machine_field(one.set)} for one in result.columns
+            ]
+        }
         | {"rows": rows, "verdict": list(verdict(result)), "findings": plain(result.findings)}
         | {"ground": ground_field(result.ground), "turned_on_one_port": plain(result.turned)}
     )

@@ -12,8 +12,9 @@ from colltool.base.errors import either, said
 from colltool.base.formatting import counted, format_bytes, format_factor, format_time, percent, whole_percent
 from colltool.base.primitives import P2P
 from colltool.fabric.properties import Cost
+from colltool.machines.used import common, own_rows_of
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
-from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field, set_text
+from colltool.render.dispatch import Document, View, context, fields, listed, machine_field, on_fabric, set_field, set_text
 from colltool.render.views.compare import ground_field, ground_lines
 from colltool.render.views.fabric_parts import PLURAL
 from colltool.render.views.sensitivity import quantity
@@ -119,15 +120,16 @@ def _job(one: Plan) -> str:
 
 
 def _blocks(result: Plans) -> list[Block]:
-    first, *others = result.plans
+    first = result.plans[0]
     took = f"takes {format_time(first.step_s)} a step on {result.titles[0]}"
-    common = tuple(pair for pair in first.fabric_overrides if all(pair in other.fabric_overrides for other in others))
+    shared = common([plan.fabric_overrides for plan in result.plans])
     exposed = [{part.name: part.exposed_s for part in one.parts} for one in result.plans]
     rows = tuple((name, [own.get(name) for own in exposed]) for name in {name: 0 for own in exposed for name in own})
     columns = (label("part", "part", get=lambda row: row[0]), *(_on(result, at) for at in range(len(result.plans))))
     return [
         Headline(f"{_job(first)} {took}. {'. '.join(_against(result))}."),
-        _table(result, on_fabric(_job(first), common)),
+        _table(result, on_fabric(_job(first), shared)),
+        *listed("rows of one's own", own_rows_of((plan.fabric, plan.fabric_overrides) for plan in result.plans)),
         *listed("not alike", _unlike(result), first=2),
         Table(columns, rows, None, "in the step", first=0),
     ]
@@ -136,7 +138,7 @@ def _blocks(result: Plans) -> list[Block]:
 def _document(result: Plans) -> Document:
     first = result.plans[0]
     plans = [
-        {"fabric": one.fabric, "set": dict(one.fabric_overrides), "device": one.device}
+        {"fabric": one.fabric, "set": dict(one.fabric_overrides), **machine_field(one.fabric_overrides), "device": one.device}
         | {"device_from": one.job.device_from or None, **fields(one, "step_s control_step_s")}
         | {"ratio": result.ratio(at), "error": result.error(at), **fields(one, "network_share wire tokens_per_s parts")}
         | {"cost": cost and asdict(cost), "cost_per_rate": result.cost_per_rate(at)}

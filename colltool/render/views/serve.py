@@ -246,7 +246,7 @@ VIEWS = {
         lambda result: [Headline(_reshard_answer(result)), _ways(result)],
         lambda result: (
             fields(result, "job fabric bytes senders receivers replica storage_Bps least_s")
-            | {"ways": [plain(one) | _interval(one) for one in result.ways]}
+            | {"ways": [plain(one) | _interval(one) for one in result.ways], **set_field(result.overrides)}
         ),
         _ways,
         _reshard_answer,

@@ -1,0 +1,91 @@
+"""Launch, time a step and share of the wire of an algorithm and protocol that a log names: t = A + B M, put into numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from colltool.calibration.machine_rows import SeriesRows
+from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.own_protocols import priced_under
+from colltool.fabric.model import Fabric
+from colltool.libraries.numbers import ProtocolNumbers
+from colltool.machines.own import MachineRow, ProtocolRow
+from colltool.nccl.rules import protocol_of
+
+_FEWEST = 3  # sizes of a line whose ends are told apart
+_LEAST_RATIO = 64.0  # of the largest over the smallest of them
+_PROBE_S = 1e-6
+_USUAL_LAUNCH_S = 5e-6
+
+
+def protocol_rows(fabric: Fabric, series: Sequence[SeriesRows]) -> tuple[ProtocolRow, ...]:
+    """The numbers of each series whose log forces an algorithm and a protocol, and whose sizes allow a line."""
+    found: dict[tuple[str, ...], ProtocolRow] = {}
+    for measured in series:
+        row = _protocol_row(fabric, measured)
+        if row is not None:
+            found[str(row.primitive), row.scope, row.algorithm, row.protocol] = row
+    return tuple(found.values())
+
+
+def _protocol_row(fabric: Fabric, measured: SeriesRows) -> ProtocolRow | None:
+    forced, rows = measured.forced, measured.rows
+    if not (forced.algorithm and forced.protocol and forced.spec and len(rows) >= _FEWEST):
+        return None
+    if rows[-1].bytes < _LEAST_RATIO * rows[0].bytes:
+        return None
+    placed = place(fabric, measured.series.ranks)
+    listed = placed.spans[-1].tier.protocols_for(measured.series.primitive)
+    name = next((name for name in listed if protocol_of(name) == forced.protocol), forced.protocol)
+    numbers = _numbers(placed, measured, name, listed)
+    if numbers is None:
+        return None
+    return ProtocolRow.model_validate(
+        {
+            "primitive": measured.series.primitive,
+            "scope": measured.scope,
+            "algorithm": forced.algorithm,
+            "protocol": forced.protocol,
+            "launch": f"{(numbers.launch_s or 0.0) * 1e6:.9g}us",
+            "step": f"{numbers.step_s * 1e6:.9g}us",
+            "share": numbers.share,
+        }
+    )
+
+
+def _numbers(
+    placed: PlacedGroup, measured: SeriesRows, name: str, listed: Mapping[str, ProtocolNumbers]
+) -> ProtocolNumbers | None:
+    """The numbers under which the schedule's line is that of the measured times.
+
+    A price is affine in the step's time and in 1/share, so three prices tell all. Launch and step cannot be told apart on one
+    rank count: the launch is the library's.
+    """
+    fixed_s, per_byte = _line(measured.rows)
+    bare = ProtocolNumbers(name=name, launch_s=0.0)
+    probes = (bare, bare._replace(step_s=_PROBE_S), bare._replace(share=0.5))
+    models = [priced_under(placed, measured.series.primitive, measured.forced.spec, numbers) for numbers in probes]
+    if any(model is None for model in models):
+        return None
+    plain, stepped, slowed = (model.curve for model in models if model is not None)
+    steps = (stepped.a - plain.a) / _PROBE_S
+    wire = slowed.b - plain.b  # seconds a byte at a share of 1
+    left = per_byte - (plain.b - wire)
+    if wire <= 0 or left <= 0:
+        return None
+    known = listed.get(name)
+    launch_s = known.launch_s if known is not None and known.launch_s is not None else _USUAL_LAUNCH_S
+    step_s = max((fixed_s - plain.a - launch_s) / steps, 0.0) if steps > 0 else 0.0
+    launch_s = max(fixed_s - plain.a - steps * step_s, 0.0)
+    return bare._replace(launch_s=launch_s, step_s=step_s, share=wire / left)
+
+
+def _line(rows: Sequence[MachineRow]) -> tuple[float, float]:
+    """Seconds, and seconds a byte, of the line that is relatively nearest to the times; neither below 0."""
+    import numpy as np
+
+    times = np.array([row.time for row in rows])
+    columns = np.array([[1.0, row.bytes] for row in rows]) / times[:, None]
+    scale = columns.max(axis=0)
+    (fixed, slope), *_ = np.linalg.lstsq(columns / scale, np.ones(len(rows)), rcond=None)
+    return max(float(fixed / scale[0]), 0.0), max(float(slope / scale[1]), 0.0)

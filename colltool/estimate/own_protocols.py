@@ -1,0 +1,42 @@
+"""A group under one protocol's numbers of a machine's owner: what a log of a forced algorithm says in place of a library's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import Primitive
+from colltool.estimate.assumptions import Readings
+from colltool.estimate.candidates import named_candidates
+from colltool.estimate.cost_model import CostModel
+from colltool.estimate.groups import PlacedGroup
+from colltool.libraries.numbers import ProtocolNumbers, TierLibrary
+from colltool.machines.factor import OwnProtocol
+
+
+def numbers_of(own: OwnProtocol, listed: str) -> ProtocolNumbers:
+    """An owner's protocol under the name that the fabric's tiers list it by."""
+    return ProtocolNumbers(name=listed, launch_s=own.launch_s, step_s=own.step_s, share=own.share)
+
+
+def priced_under(placed: PlacedGroup, primitive: Primitive, spec: str, numbers: ProtocolNumbers) -> CostModel | None:
+    """A schedule whose outermost tier has these numbers, and no others; None where it cannot run so."""
+    *inner, outer = placed.spans
+    known = outer.tier.library
+    alone = TierLibrary((numbers,), None if known is None else known.switch, {} if known is None else known.runs)
+    group = replace(placed, spans=(*inner, replace(outer, tier=outer.tier.with_library(alone))))
+    try:
+        found = named_candidates(group, primitive, Readings(), [spec])
+    except ColltoolError:
+        return None
+    return next((candidate for candidate in found if candidate.protocol == numbers.name), None)
+
+
+def own_of(known: Sequence[OwnProtocol], primitive: Primitive, scope: str, algorithm: str) -> dict[str, OwnProtocol]:
+    """The owner's numbers of one algorithm by protocol: ll, ll128, simple."""
+    return {
+        row.protocol: row
+        for row in known
+        if row.primitive == str(primitive) and row.scope == scope and row.algorithm == algorithm
+    }
