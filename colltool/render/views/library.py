@@ -51,6 +51,7 @@ def _rows(fabric: Fabric) -> Iterator[_Row]:
     for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
         numbers = tier.library
         for row in numbers.protocols if numbers is not None else ():
+            # a file of schema /1 may give a protocol another alpha and bandwidth than its tier's
             stretched_s = (row.stretch - 1) * tier.eta.alpha * capabilities_of(tier).nearest_alpha_s
             yield _Row(tier.name, medium and medium.name, row, stretched_s + row.step_s, row.share * row.line)
 
@@ -88,5 +89,6 @@ def with_old_form(tiers: list[Document], fabric: Fabric) -> None:
     """``protocols`` of each tier in numbers of the tier's own, as 0.18 gave them; goes with schema /1."""
     for given, tier in zip(tiers, fabric.tiers, strict=True):
         numbers = tier.library
+        # a file of schema /1 lists its own, and these stay as it says them
         if numbers is not None and numbers.protocols and "protocols" not in given:
             given["protocols"] = [old_numbers(row, tier) for row in numbers.protocols]
