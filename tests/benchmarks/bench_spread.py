@@ -154,6 +154,8 @@ def left_out(row: Row) -> LeftOut:
     if shipped is None:
         return LeftOut(took, None)
     machine = machine_without(shipped.name, without) if without else shipped
+    if name not in fit_machines.OF_FABRIC:  # a machine of the same kind, that no row was taken from
+        return LeftOut(took, None)
     at = row.collective, fit_machines.scope_of(row), row.ranks, float(row.bytes)
     return LeftOut(took * exp(float(machine.d(*at))) if without else took, machine.sigma(*at))
 
