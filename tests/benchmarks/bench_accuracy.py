@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_accuracy.py [--sources] [--write]
 
-A source's rows are priced on its machine's fabric made without them (as :func:`fit_fabrics.fitted`), as what NCCL picks; rows of
+A source's rows are priced on its machine made without them (:func:`left_out.left_out`), as what NCCL picks; rows of
 role ``check``, and of machines whose numbers are another's, on the fabric that ships. A table inside a node is judged where
 another one of its machine is left. Rows on wires that no shipped fabric has (EFA of B200, A100 on Slingshot, four NICs a node),
 and of processes that drive eight GPUs, are printed apart. The control is the same machine's datasheet. ``--write``: the table
@@ -16,15 +16,14 @@ import csv
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
-import fit_across  # noqa: E402
 import fit_fabrics  # noqa: E402
+from left_out import left_out, seconds  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
 import colltool  # noqa: E402
@@ -32,7 +31,6 @@ from colltool.analysis import accuracy  # noqa: E402
 from colltool.analysis.accuracy import CLASSES, size_class  # noqa: E402
 from colltool.base.errors import ColltoolError  # noqa: E402
 from colltool.fabric.load import shipped_fabrics  # noqa: E402
-from colltool.fabric.model import Fabric  # noqa: E402
 
 GUIDE = Path(colltool.__file__).parent / "guides" / "accuracy.md"
 TABLE = Path(colltool.__file__).parent / "analysis" / "accuracy.csv"
@@ -61,12 +59,6 @@ def node_of(row: Row) -> int:
     return colltool.load_fabric(row.source.fabric, row.source.overrides).tiers[0].endpoints
 
 
-@cache
-def fabric_without(name: str, source: str, change: str) -> Fabric:
-    data: Any = fit_fabrics.fitted(name, {source}) if source and name in fit_fabrics.INSIDE else name
-    return colltool.load_fabric(data, change.split())
-
-
 def is_judged(row: Row) -> bool:
     """Whether there is something to judge by: another table of the machine inside a node, any other row across nodes."""
     if row.algorithm or row.source.fabric not in shipped_fabrics() or row.collective == "p2p":
@@ -91,15 +83,8 @@ def judged() -> list[Judged]:
 
 
 def judge(row: Row) -> Judged:
-    unseen = fabric_without(row.source.fabric, row.source.source_id if row.role == "fit" else "", row.source.set)
-    plain = colltool.price(
-        fabric_without(row.source.fabric, "", row.source.set),
-        row.collective,
-        size=row.bytes,
-        ranks=row.ranks,
-        numbers="datasheet",
-    )
-    times = float(fit_across.picked(unseen, row).total_s), float(plain.best.total_s)
+    fabric = colltool.load_fabric(row.source.fabric, row.source.overrides)
+    times = left_out(row).seconds, seconds(fabric, row, "datasheet")
     return Judged(row, *(took / row.time_s - 1 for took in times))
 
 

@@ -7,7 +7,8 @@ is to rows of other sources, and the law is fitted without them. Printed: rows a
 size class, scope, shipped or own machine, vendor and collective. Exit 1 below 87% of rows or 83% by source, above 95%, or where a
 class of at least eight sources is below 80%.
 
-``--write``: the law and the index that ship, ``colltool/estimate/spread.csv`` and ``rows.csv``. ``--again``: prices anew; they
+``--write``: the law and the index that ship, ``colltool/estimate/spread.csv`` and ``rows.csv``, and README's table,
+``tests/data/unseen.csv``. ``--again``: prices anew; they
 are kept in ``.pytest_cache`` until what makes them changes.
 """
 
@@ -24,7 +25,7 @@ from functools import cache
 from math import exp, log, log2
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -34,8 +35,8 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 import bench_accuracy  # noqa: E402
 import fit_fabrics  # noqa: E402
-import fit_machines  # noqa: E402
 import measured_rows  # noqa: E402
+from left_out import left_out, seconds, together  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
 import colltool  # noqa: E402
@@ -48,14 +49,9 @@ from colltool.estimate.groups import place  # noqa: E402
 from colltool.estimate.interval import before_dials, ground_of  # noqa: E402
 from colltool.estimate.placement import GroupSpec  # noqa: E402
 
+UNSEEN = Path(__file__).parent.parent / "data" / "unseen.csv"
 SPREAD, INDEX = (Path(spread.__file__).parent / name for name in ("spread.csv", "rows.csv"))
 KEPT = Path(__file__).parent.parent.parent / ".pytest_cache" / "bench_spread.json"
-SAME_MACHINE = (
-    ("mi350x-2n", "mi350x-2n-2.30"), ("azure-h200-vm", "azure-h200-vm-2"), ("nccl-1801", "nccl-1801-2"),
-    ("coreweave-20racks", "coreweave-48"), ("dstack-3961", "dstack-p6-b200"),
-    ("nccl-tests-309", "nccl-tests-309a", "nccl-tests-309b"),
-)  # fmt: skip
-"""Sources that are left out together: one machine, or one thread."""
 CPU_ONLY = frozenset({"clariden-osu-a2a", "alcf-polaris-osu"})
 APART = frozenset({"alcf-polaris-nccl"})
 """Printed apart, and in no fit: four A100 that share two NICs of Slingshot, which no shipped fabric with ``--set`` is; an
@@ -135,53 +131,6 @@ class Judged(NamedTuple):
     @property
     def weight_key(self) -> tuple[str, int, str]:
         return self.group, size_class(self.row.bytes), self.scope
-
-
-class LeftOut(NamedTuple):
-    """Seconds of a price that has not seen a row's source, and sigma of the machine's factor in it; None without one."""
-
-    seconds: float
-    posterior: float | None
-
-
-def left_out(row: Row) -> LeftOut:
-    """The price of a row on its machine made without the row's source, its own factor too."""
-    name, source = row.source.fabric, row.source.source_id
-    without = together(source) if row.role == "fit" and name in fit_fabrics.INSIDE else ()
-    fabric = fabric_without(name, without, row.source.set)
-    took = seconds(fabric, row, "library" if without else "measured")
-    shipped = colltool.load_fabric(name).machine
-    if shipped is None:
-        return LeftOut(took, None)
-    machine = machine_without(shipped.name, without) if without else shipped
-    if name not in fit_machines.OF_FABRIC:  # a machine of the same kind, that no row was taken from
-        return LeftOut(took, None)
-    at = row.collective, fit_machines.scope_of(row), row.ranks, float(row.bytes)
-    return LeftOut(took * exp(float(machine.d(*at))) if without else took, machine.sigma(*at))
-
-
-@cache
-def machine_without(name: str, without: tuple[str, ...]) -> Any:
-    """A machine's factors that have not seen some sources, over layers 1 to 3 that have not either."""
-    return fit_machines.made(name, without, refit=True, keep_order=False)
-
-
-@cache
-def fabric_without(name: str, without: tuple[str, ...], change: str) -> Any:
-    return colltool.load_fabric(fit_fabrics.fitted(name, without) if without else name, change.split())
-
-
-def together(source: str) -> tuple[str, ...]:
-    """A source and those that are left out with it."""
-    return next((same for same in SAME_MACHINE if source in same), (source,))
-
-
-def seconds(fabric: Any, row: Row, numbers: str = "measured") -> float:
-    """Of what the library picks, else of the fastest."""
-    stride = {"stride": int(row.source.stride)} if row.source.stride else {}
-    found = colltool.price(fabric, row.collective, size=row.bytes, ranks=row.ranks, numbers=numbers, **stride)
-    runs = found.library.runs if found.library else None
-    return float((runs or found.best).total_s)
 
 
 def is_judged(row: Row) -> bool:
@@ -470,15 +419,23 @@ def write_law(law: spread.Law) -> None:
                 file.write(f"{name},{value:.3f},fitted\n")
 
 
-def readme_table(found: Sequence[Verdict], kappa: float) -> str:
-    """Markdown: what share of unseen rows lies inside, and how wide that is."""
-    told = ["| rows whose source no fit has seen | rows | sources | inside | median half-width |", "|---|---|---|---|---|"]
-    for name, several in classes(found):
-        if name in ("all", *CLASSES, "shipped inside", "shipped across", "own inside", "own across"):
+TOLD = ("all", *CLASSES, "shipped inside", "shipped across", "own inside", "own across", "AMD")
+"""Classes of README's table."""
+
+
+def write_unseen(found: Sequence[Verdict], kappa: float) -> None:
+    """Of unseen rows by class: their number, the median error of the price, the share inside, the median half-width."""
+    with UNSEEN.open("w", encoding="utf-8", newline="") as file:
+        written = csv.writer(file, lineterminator="\n")
+        written.writerow(("class", "rows", "sources", "median_error", "inside", "half_width"))
+        for name, several in classes(found):
+            if name not in TOLD:
+                continue
+            error = median(abs(exp(-one.one.residual) - 1) for one in several)
             width = median(one.half_width(kappa) for one in several)
             sources = len({one.one.group for one in several})
-            told.append(f"| {name} | {len(several)} | {sources} | {by_row(several, kappa):.0%} | {width:.0%} |")
-    return "\n".join(told)
+            shares = [f"{share:.4f}" for share in (error, by_row(several, kappa), width)]
+            written.writerow((name, len(several), sources, *shares))
 
 
 def main() -> int:
@@ -500,10 +457,10 @@ def main() -> int:
     print(line(f"apart: {', '.join(APART)}", told, kappa))
     print(datasheet_line(every, law))
     print(f"90% of rows inside at kappa {np.quantile([abs(one.one.residual) / one.sigma for one in seen], 0.9):.2f}")
-    print(readme_table(seen, kappa))
     if given.write:
         write_law(law)
         write_index(lines())
+        write_unseen(seen, kappa)
     failed = short_of(seen, kappa)
     print(f"short of the bars: {'; '.join(failed) or 'none'}")
     return int(bool(failed))
