@@ -176,7 +176,15 @@ def machine_of(
         file.name, file.rows, file.media, device=file.device, settings=file.smoother, base=base, price=price
     )
     listed = tuple(
-        OwnProtocol(str(row.primitive), row.scope, row.algorithm, row.protocol, row.launch, row.step, row.share)
+        OwnProtocol(
+            primitive=str(row.primitive),
+            scope=row.scope,
+            algorithm=row.algorithm,
+            protocol=row.protocol,
+            launch_s=row.launch,
+            step_s=row.step,
+            share=row.share,
+        )
         for row in file.protocols
     )
     return replace(found, file=path or f"{file.name}{SUFFIX}", protocols=listed)
