@@ -19,8 +19,9 @@ from colltool.estimate.groups import place
 from colltool.estimate.placement import fits
 from colltool.estimate.price import price
 from colltool.fabric.ground import under_library
-from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, Tier
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
+from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier
 from colltool.fabric.topology import capabilities_of
 
 SIZES = np.array([1e2, 1e4, 1e6, 16e6, 256e6, 1e10])

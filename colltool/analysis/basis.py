@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.algorithms.twisted import is_twisted
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import Readings
@@ -230,3 +230,8 @@ def step_error(network_share: float, *, same_device: bool) -> float:
     published = published_error("all")
     assert published is not None
     return min(published.median, network_share * _OF_A_STEP) if same_device else published.median
+
+
+def too_many(count: int, most: int) -> ColltoolError:
+    fix = f"fewer values on an axis, or {given('limit', count)}"
+    return ColltoolError(f"{count} cells, more than {most}", argument="limit", fix=fix)

@@ -13,7 +13,7 @@ import numpy as np
 
 from colltool.analysis import basis
 from colltool.analysis.basis import LAUNCH_SHARE, BasisDifference, PointTimes
-from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, too_many, winner
+from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, winner
 from colltool.base.errors import ColltoolError, given
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, followed
@@ -180,7 +180,7 @@ def compare(
         raise ColltoolError(what, argument="vary", fix="fewer values or fabrics; a sweep takes more")
     count = prod(map(len, (asked, columns, groups, sizes)))
     if count > MOST_CELLS:
-        raise too_many(count, MOST_CELLS)
+        raise basis.too_many(count, MOST_CELLS)
     fabrics = [column.load(()) for column in followed(columns)]
     who = [one if one.ranks is not None else one._replace(ranks=_on_all(fabrics, one._replace(stride=1))) for one in groups]
     names = [column.name for column in columns]

@@ -395,8 +395,3 @@ def point_of(primitive: Primitive, ranks: int, size: float, names: Sequence[str]
     """Times of the columns that have a price, except those priced by measured protocols."""
     took = ((name, cell.total_s, cell.fitted_s) for name, cell in zip(names, columns, strict=True) if not cell.protocol)
     return PointTimes(primitive, ranks, size, tuple((name, total, fitted) for name, total, fitted in took if total is not None))
-
-
-def too_many(count: int, most: int) -> ColltoolError:
-    fix = f"fewer values on an axis, or {given('limit', count)}"
-    return ColltoolError(f"{count} cells, more than {most}", argument="limit", fix=fix)

@@ -8,8 +8,8 @@ from itertools import product
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from colltool.analysis.basis import BasisDifference, common_layers, group_differences, joined, software_differences
-from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of, too_many
+from colltool.analysis.basis import BasisDifference, common_layers, group_differences, joined, software_differences, too_many
+from colltool.analysis.grid import Cell, FabricLoader, PriceRequest, SweepAxis, cells, point_of
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result

@@ -35,22 +35,29 @@ def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
     return found
 
 
-def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
-    """A protocol in numbers that take the place of the tier's: the inverse of what reading schema /1 does."""
+def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
+    """A protocol in numbers that take the place of the tier's, SI units: the inverse of what reading schema /1 does."""
     found: dict[str, Any] = {"name": row.name}
     if row.launch_s is not None:
-        found["launch_overhead"] = time_text(row.launch_s)
+        found["launch_overhead"] = row.launch_s
     alpha_s = max(tier.eta.alpha * capabilities_of(tier).nearest_alpha_s + row.step_s, 0.0)
-    found["alpha"] = time_text(max(alpha_s, 1e-10))
+    found["alpha"] = max(alpha_s, 1e-10)
     share = tier.eta.beta * row.share * row.line
-    if share <= 1:
-        found["eta"] = {"alpha": 1.0, "beta": float(f"{share:.6g}")}
-    else:
-        found |= {"bandwidth": rate_text(tier.bandwidth * share), "eta": {"alpha": 1.0, "beta": 1.0}}
+    if share > 1:
+        found["bandwidth"] = tier.bandwidth * share
+    found["eta"] = {"alpha": 1.0, "beta": float(f"{min(share, 1.0):.6g}")}
     if row.copy_Bps is not None:
-        found["local_copy"] = rate_text(row.copy_Bps)
+        found["local_copy"] = row.copy_Bps
     if row.primitives is not None:
         found["primitives"] = [str(primitive) for primitive in row.primitives]
+    return found
+
+
+_TEXTS = {"launch_overhead": time_text, "alpha": time_text, "bandwidth": rate_text, "local_copy": rate_text}
+
+
+def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
+    found = {key: _TEXTS[key](value) if key in _TEXTS else value for key, value in old_numbers(row, tier).items()}
     if row.measured is not None:
         ends = {"smallest": exact_size(row.measured.smallest), "largest": exact_size(row.measured.largest)}
         found["measured"] = ends | ({"ranks": list(row.measured.ranks)} if row.measured.ranks else {})

@@ -11,12 +11,13 @@ from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice, selectable
 from colltool.base.errors import ColltoolError, clipped, either, given, nearest, spell
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, own_share
-from colltool.estimate.algorithm_estimate import Curve, bound_by
+from colltool.estimate.algorithm_estimate import bound_by
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, named_candidates
 from colltool.estimate.groups import PlacedGroup, Span, flat_group, library_runs, place
 from colltool.estimate.price import price
 from colltool.estimate.protocols import tier_under
+from colltool.estimate.software_time import Curve
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of

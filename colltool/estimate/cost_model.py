@@ -14,20 +14,11 @@ from colltool.base.arrays import anywhere, largest, pick
 from colltool.base.errors import said
 from colltool.base.primitives import Number, Pipeline, Primitive, Route, busbw_factor, energy_J, split_seconds
 from colltool.base.result import same
-from colltool.estimate.algorithm_estimate import (
-    NO_SECONDS,
-    NO_SOFTWARE_TIME,
-    AlgorithmEstimate,
-    Curve,
-    LateSeconds,
-    PhaseCost,
-    Pieces,
-    SoftwareTime,
-    titled,
-)
+from colltool.estimate.algorithm_estimate import NO_SECONDS, NO_SOFTWARE_TIME, AlgorithmEstimate, LateSeconds, PhaseCost, titled
 from colltool.estimate.assumptions import Phases, Readings
 from colltool.estimate.cut_bound import CutBound
 from colltool.estimate.link_cost import LinkCost
+from colltool.estimate.software_time import Curve, Pieces, SoftwareTime
 
 ALL_OF_IT = 1.0
 """Sentinel for the default share of a bandwidth (compared by identity)."""

@@ -14,7 +14,6 @@ from colltool.algorithms.registry import APPROXIMATIONS, algorithms
 from colltool.base.errors import ColltoolError, given
 from colltool.base.formatting import MAX_SIZE
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
@@ -22,6 +21,7 @@ from colltool.estimate.leading import best_class, may_lead
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import mode, model
 from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, Winner
+from colltool.estimate.software_time import Curve
 from colltool.fabric.model import Fabric
 
 Key = TypeVar("Key", bound=Hashable)

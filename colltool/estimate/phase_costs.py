@@ -15,13 +15,14 @@ from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.arrays import anywhere, is_array
 from colltool.base.formatting import format_bytes, format_time, percent
 from colltool.base.primitives import AllPeers, Chain, Pair, Primitive, Ring, Switch, Trees, own_share
-from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME, Knots, SoftwareTime, mixed
+from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
 from colltool.estimate.link_cost import LinkCost, link_costs
 from colltool.estimate.path_classes import PathClasses
+from colltool.estimate.software_time import Knots, SoftwareTime, mixed
 from colltool.fabric.library import Efficiency
 from colltool.fabric.topology import capabilities_of
 

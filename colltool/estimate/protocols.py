@@ -12,9 +12,10 @@ from colltool.base.arrays import largest
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.base.primitives import Primitive
-from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, Curve, PhaseCost, ends
+from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup
+from colltool.estimate.software_time import Curve, ends
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, InNetwork
 from colltool.fabric.topology import capabilities_of

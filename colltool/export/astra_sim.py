@@ -15,13 +15,13 @@ from colltool.algorithms.twisted import is_twisted
 from colltool.base.errors import ColltoolError, given, spell
 from colltool.base.formatting import format_bytes, format_factor, shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
-from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.crossover import lower_envelope
 from colltool.estimate.groups import PlacedGroup, Span, place
 from colltool.estimate.path_classes import PathClass, tier_paths
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
+from colltool.estimate.software_time import Curve
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from colltool.algorithms.group import Axis
 from colltool.algorithms.twisted import twisted_axes
 from colltool.base.formatting import Shape
-from colltool.fabric.model import LatticeTier
+from colltool.fabric.tiers import LatticeTier
 
 
 class _Box(NamedTuple):

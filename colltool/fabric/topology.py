@@ -18,11 +18,12 @@ from colltool.base.formatting import Shape
 from colltool.definitions.field_types import MAX_RANKS
 from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.dragonfly import DragonflyTopology
-from colltool.fabric.model import ClosTier, FullMeshTier, LatticeTier, StarTier, Tier
+from colltool.fabric.model import Tier
 from colltool.fabric.routed import GraphTopology, HyperXTopology
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.slices import axes_of, best_slice, cut_slice, of_cubes
 from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing, oversubscription_totals
+from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
 
 
 class StarTopology(TierCapabilities[StarTier]):

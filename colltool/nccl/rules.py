@@ -17,7 +17,7 @@ from colltool.algorithms.uneven import STANDS_FOR
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.placement import GroupPlacement
-from colltool.nccl import hardware
+from colltool.nccl import graphs
 from colltool.nccl.hardware import Constants, GpuNodes, Graph, Hardware
 
 SPELLED = {
@@ -312,11 +312,11 @@ class Rules(NamedTuple):
     bandwidth_GBps: Callable[[Hardware, Primitive, str, str], float] = bandwidth_GBps
     corrections: BySize = corrections
     plateau: BySize = plateau
-    ring_graph: Callable[[Constants, GpuNodes], Graph] = hardware.ring_graph
-    tree_graph: Callable[[Constants, GpuNodes], Graph] = hardware.tree_graph
-    nvls_graph: Callable[[Constants, GpuNodes], Graph | None] = hardware.nvls_graph
-    collnet_graph: Callable[[Constants, GpuNodes], Graph] = hardware.collnet_graph
-    communicator_channels: Callable[[Constants, GpuNodes, Graph], int] = hardware.communicator_channels
+    ring_graph: Callable[[Constants, GpuNodes], Graph] = graphs.ring_graph
+    tree_graph: Callable[[Constants, GpuNodes], Graph] = graphs.tree_graph
+    nvls_graph: Callable[[Constants, GpuNodes], Graph | None] = graphs.nvls_graph
+    collnet_graph: Callable[[Constants, GpuNodes], Graph] = graphs.collnet_graph
+    communicator_channels: Callable[[Constants, GpuNodes, Graph], int] = graphs.communicator_channels
 
 
 RULES = {"2.30": Rules()}

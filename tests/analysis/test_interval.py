@@ -22,7 +22,7 @@ from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval, ground_of, interval_of, ratio_sigma
 from colltool.estimate.spread import ErrorQuestion, MeasuredPlace, index, indexed, law, nearest_row, spread_of
 from colltool.fabric.media import GENERATIONS
-from colltool.render.estimates import within_words
+from colltool.render.intervals import within_words
 from colltool.render.schemas import document_schema
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

@@ -18,7 +18,8 @@ from colltool.congestion.contention import Contention
 from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
 from colltool.congestion.skew import Skew
 from colltool.congestion.traffic import modelled
-from colltool.fabric.model import Fabric, LatticeTier
+from colltool.fabric.model import Fabric
+from colltool.fabric.tiers import LatticeTier
 from tests import small
 
 SEEDS = range(100)

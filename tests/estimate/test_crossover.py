@@ -15,12 +15,12 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import BC
-from colltool.estimate.algorithm_estimate import Curve
 from colltool.estimate.assumptions import Readings
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.crossover import positive_roots
 from colltool.estimate.groups import place
 from colltool.estimate.results import Crossing
+from colltool.estimate.software_time import Curve
 from colltool.fabric.ground import under_library
 from colltool.fabric.model import Fabric
 

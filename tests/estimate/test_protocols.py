@@ -25,7 +25,8 @@ from colltool.estimate.crossover import winners
 from colltool.estimate.groups import place
 from colltool.estimate.protocols import tier_under, under_protocols
 from colltool.fabric.load import read_fabric
-from colltool.fabric.model import ClosTier, Fabric
+from colltool.fabric.model import Fabric
+from colltool.fabric.tiers import ClosTier
 from colltool.render.dispatch import blocks, document, to_json
 from colltool.render.text import Screen, to_text
 

@@ -33,7 +33,7 @@ from colltool.fabric.library import (
     Prices,
 )
 from colltool.fabric.load import find_fabric, load_fabric, read_fabric, shipped_fabrics, shipped_folder
-from colltool.fabric.model import ClosTier, Fabric, LatticeTier, StarTier
+from colltool.fabric.model import Fabric
 from colltool.fabric.tier_parts import (
     AxisLinks,
     Eta,
@@ -48,6 +48,7 @@ from colltool.fabric.tier_parts import (
     Protocol,
     Sizing,
 )
+from colltool.fabric.tiers import ClosTier, LatticeTier, StarTier
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 

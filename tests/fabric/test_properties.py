@@ -14,8 +14,9 @@ from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
-from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier, Tier
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts, tier_facts
+from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
 from colltool.fabric.topology import capabilities_of
 from colltool.sizing.size_clos import fat_tree, fat_tree_for
 

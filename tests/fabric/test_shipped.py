@@ -15,9 +15,10 @@ from swept import swept
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.fabric.load import fabric_data
-from colltool.fabric.model import ClosTier, Fabric, FullMeshTier, LatticeTier, StarTier
+from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.routed_tiers import GraphTier, HyperXTier
+from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 FILES = sorted(FABRICS.glob("*.yaml"))

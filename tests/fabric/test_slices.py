@@ -14,8 +14,8 @@ from small import fabric, mesh, torus
 
 import colltool
 from colltool import ColltoolError
-from colltool.fabric.model import LatticeTier
 from colltool.fabric.slices import best_slice
+from colltool.fabric.tiers import LatticeTier
 from colltool.fabric.topology import LatticeTopology
 
 SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=3)

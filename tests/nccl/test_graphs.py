@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from colltool.nccl.hardware import GpuNodes, Graph, communicator_channels, constants, nvls_graph, ring_graph, tree_graph
+from colltool.nccl.graphs import communicator_channels, nvls_graph, ring_graph, tree_graph
+from colltool.nccl.hardware import GpuNodes, Graph, constants
 
 # What the search of NCCL 2.30.7 gives on H100 and B200 nodes with NVSwitch and a NIC for each GPU: ring, tree, NVLS as (channels,
 # GB/s inside, across), channels of a communicator. No NVLS with one GPU a node.

@@ -1,4 +1,4 @@
-"""``fabric show``: a tier's protocols, what a library runs there, and nothing of either where a file is silent."""
+"""``fabric show``: the wires as a tree, what a library adds and runs, and nothing of either where a file is silent."""
 
 from __future__ import annotations
 
@@ -40,13 +40,8 @@ small
 +- t2: clos of 4, BW 50 GB/s per port, eta 1/1
 |    l2: 4 endpoints, alpha 5 us, s 1
 |    l1: 2 endpoints, alpha 2 us
-|    all-reduce runs multi-rail-ring, hierarchical:ring/ring
-|    broadcast runs chain
    +- t1: star of 8, alpha 500 ns, BW 450 GB/s per port, eta 1/1
    |    in-network: reduce, multicast, alpha_switch 200 ns; only under Simple
-   |    protocol LL: launch overhead 5.6 us, alpha 600 ns, BW 40 GB/s, eta 1.1/0.9
-   |    protocol LL: launch overhead 0 s, local copy 2 TB/s; only all-gather, reduce-scatter
-   |    protocol Simple: the tier's own numbers
       +- rank
 """
 
@@ -55,10 +50,26 @@ def shown(where: Fabric) -> str:
     return to_text(blocks(FabricShown(where, fabric_facts(where))), Screen())
 
 
-def test_the_tree_lists_protocols_and_algorithms() -> None:
+def test_the_tree_is_of_the_wires() -> None:
     text = shown(WHERE)
     tree = "".join(line.removeprefix("  ") + "\n" for line in text.split("\n\n")[1].splitlines())
     assert tree.replace("small:", "small") == TREE
+
+
+def test_all_of_it_lists_what_the_library_adds_and_runs() -> None:
+    text = shown(WHERE)
+    assert "what the library adds to the wires" in text
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.lstrip().startswith("| t1 ")]
+    added = [row for row in rows if row[1] in ("LL", "Simple")]
+    assert [row[:4] for row in added] == [
+        ["t1", "LL", "all others", "5.6 us"],
+        ["t1", "LL", "all-gather, reduce-scatter", "0 s"],
+        ["t1", "Simple", "all others", "-"],
+    ]
+    # a step of 1.1 x 0.6 us is 0.16 us more than the tier's 0.5 us, and 0.9 x 40 of its 450 GB/s are 8%
+    assert added[0][4:] == ["+0.16 us", "0.08", "-"]
+    assert "t2: all-reduce runs multi-rail-ring, hierarchical:ring/ring" in text
+    assert "t2: broadcast runs chain" in text
 
 
 def test_a_silent_file_shows_neither() -> None:

@@ -27,7 +27,8 @@ from colltool.estimate.interval import SHARE
 from colltool.machines.used import own_rows_of
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, fields, listed, machine_field, plain
-from colltool.render.estimates import interval_field, model_field, none_for, readings_block, running, within_several
+from colltool.render.estimates import model_field, readings_block, running
+from colltool.render.intervals import interval_field, none_for, within_several
 
 _WHERE = (
     label("primitive", "primitive", lambda primitive: primitive.spoken),

@@ -27,6 +27,7 @@ from colltool.render.views.fabric_parts import (
     sizing_document,
     uncounted,
 )
+from colltool.render.views.library import library_blocks, library_document, with_old_form
 
 
 def _blocks(result: FabricShown) -> list[Block]:
@@ -43,7 +44,7 @@ def _blocks(result: FabricShown) -> list[Block]:
         _tree(fabric, result.facts),
         table._replace(columns=columns, title=title),
         *_sizing(result.fabric, result.facts),
-        *map(later, [*bill_blocks(result.bill), *failure_blocks(result.failures), *_notes(result)]),
+        *map(later, [*library_blocks(fabric), *bill_blocks(result.bill), *failure_blocks(result.failures), *_notes(result)]),
     ]
 
 
@@ -93,11 +94,13 @@ def _table(result: FabricShown) -> Table:
 def _document(result: FabricShown) -> Document:
     given = result.fabric.model_dump(by_alias=True, exclude_none=True)
     given.pop("schema")
+    with_old_form(given["tiers"], result.fabric)
     facts = asdict(result.facts)
     for tier, told in zip(result.facts.tiers, facts["tiers"], strict=True):
         told["sizing"] = tier.sizing and sizing_document(tier.sizing)
     failures = [asdict(one) for one in result.failures]
     head = {"fabric": given, **set_field(result.fabric.overrides), "facts": facts}
+    head["library"] = library_document(result.fabric)
     return head | {"bill": bill_document(result.bill), "failures": failures}
 
 

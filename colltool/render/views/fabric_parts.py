@@ -25,7 +25,6 @@ from colltool.fabric.properties import Bill, BillLine, Cost, TierFacts
 from colltool.fabric.results import FabricSized, Failure
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import capabilities_of
-from colltool.libraries.numbers import ProtocolNumbers
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, label, later, number
 from colltool.render.dispatch import Document, View, fields, listed
 from colltool.sizing.size_clos import ClosPlan
@@ -232,18 +231,6 @@ def alpha_text(one: DistanceClass) -> str:
     """Such as ``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
     cable = f", {format_time(cable_s(one.cable_m))} of it in {format_length(one.cable_m)} of cable" if one.cable_m else ""
     return f"alpha {format_time(one.alpha_s)}{cable}"
-
-
-def protocol_text(row: ProtocolNumbers) -> str:
-    """Such as ``launch 5.257 us, a step takes 396 ns more, 0.639 of bandwidth x eta.beta; only all-reduce``."""
-    told = [
-        "" if row.launch_s is None else f"launch {format_time(row.launch_s)}",
-        f"a step takes {format_time(abs(row.step_s))} {'more' if row.step_s >= 0 else 'less'}",
-        f"{row.share:.4g} of bandwidth x eta.beta",
-        "" if row.copy_Bps is None else f"own share copied at {format_rate(row.copy_Bps)}",
-    ]
-    only = ", ".join(primitive.spoken for primitive in row.primitives or ())
-    return ", ".join(filter(None, told)) + (f"; only {only}" if only else "")
 
 
 def in_network_text(spec: InNetwork) -> str:

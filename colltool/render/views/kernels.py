@@ -21,7 +21,7 @@ from colltool.kernels.results import (
 )
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, gathered, label, number
 from colltool.render.dispatch import Document, View, context, fields, group_field, listed, on_fabric, plain, set_field
-from colltool.render.estimates import interval_field, within, within_words
+from colltool.render.intervals import interval_field, within, within_words
 
 
 class _KernelLine(NamedTuple):

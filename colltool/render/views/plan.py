@@ -22,7 +22,7 @@ from colltool.base.formatting import (
 from colltool.estimate.placement import tiers_spanned
 from colltool.render.blocks import Block, Headline, Lines, Table, flag, label, later, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
-from colltool.render.estimates import interval_field, within_words
+from colltool.render.intervals import interval_field, within_words
 from colltool.render.views.job import layout_text, numbers_text
 from colltool.training.job_links import JobLink
 from colltool.training.plan import MFU_CONVENTION, Plan, PlannedCall

@@ -27,6 +27,7 @@ from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
 from colltool.render.dispatch import Document, View, context, group_columns, listed
+from colltool.render.intervals import within, within_several
 
 if TYPE_CHECKING:
     from colltool.nccl.model import NcclEstimate
@@ -37,7 +38,7 @@ _MOST_ROWS = 8
 def _answer(price: Price, row: AlgorithmEstimate) -> str:
     """The result, its error, and what would change it."""
     pick = f", {r.spoken(price)}'s pick" if price.shows_pick and row is price.best else ""
-    off = f" ({told})" if (told := r.within(row)) else ""
+    off = f" ({told})" if (told := within(row)) else ""
     answer = f"{r.named(price, row)}{pick}: {format_time(float(row.total_s))}{off}, busbw {format_rate(float(row.busbw_Bps))}"
     answer += f". {sentence(r.heading(price))}."
     if price.accuracy is not None and row.selectable and (beside := _beside(price, row, price.accuracy.median)):
@@ -249,7 +250,7 @@ def _winners_answer(prices: Sequence[Price]) -> str:
     who = first[0] + "".join(f", {name} from {title_size(float(one.bytes))}" for name, one in later)
     told = f"{who}{'' if later else ' at every size'}: {r.heading(prices[0], '')}."
     intervals = [(one.best.interval, float(one.best.total_s)) for one in prices if one.best.interval is not None]
-    return f"{told} {r.within_several(intervals)}." if intervals else told
+    return f"{told} {within_several(intervals)}." if intervals else told
 
 
 def _list_blocks(result: PriceList) -> list[Block]:

@@ -27,7 +27,7 @@ from colltool.estimate.results import Breakdown
 from colltool.fabric.properties import Cost, FabricFacts, basis_of, bill_of
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Table, gathered, label, number
-from colltool.render.estimates import NINE_OF_TEN, within
+from colltool.render.intervals import NINE_OF_TEN, within
 from colltool.render.views.compare import ground_lines
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.plan import answer as planned

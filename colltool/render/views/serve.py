@@ -11,7 +11,7 @@ from colltool.kernels.serve_spread import ServeSpread
 from colltool.kernels.served import KvTransfer, Served, ServedOperation, ServedPhase, ServeList
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, plain, set_field
-from colltool.render.estimates import interval_field, within, within_words
+from colltool.render.intervals import interval_field, within, within_words
 from colltool.render.views.sensitivity import quantity
 
 

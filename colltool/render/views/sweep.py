@@ -19,7 +19,8 @@ from colltool.base.formatting import (
 )
 from colltool.render.blocks import Block, Column, Headline, Table, flag, label, number
 from colltool.render.dispatch import Document, View, context, fields, listed, on_fabric, set_field
-from colltool.render.estimates import interval_field, model_field, none_for, readings_block, running, within_several
+from colltool.render.estimates import model_field, readings_block, running
+from colltool.render.intervals import interval_field, none_for, within_several
 from colltool.render.views.compare import ground_block, ground_field, held_lines, layers_first
 
 _MOST_ROWS = 12  # of the default view

@@ -1,0 +1,124 @@
+"""Time that a measurement took beyond its model: between measured sizes by logarithms."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from math import inf, sqrt
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltool.base.arrays import anywhere, is_array, largest, least
+from colltool.base.formatting import format_bytes
+from colltool.base.primitives import Number
+
+if TYPE_CHECKING:
+    pass
+
+
+class Curve(NamedTuple):
+    """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact except that a segment count P is not rounded."""
+
+    a: float
+    b: float
+    c: float = 0.0
+
+    def at(self, size: Any) -> Any:
+        return self.a + self.b * size + self.c * size**0.5
+
+    def plus(self, other: Curve) -> Curve:
+        return Curve(self.a + other.a, self.b + other.b, self.c + other.c)
+
+    @property
+    def balance(self) -> float | None:
+        """n* = a/b, bytes: where the bandwidth term equals all fixed time (launch included); None with a sqrt term.
+
+        Without a launch overhead n_α·α·BW/n_β, and α·BW for one message.
+
+        >>> round(Curve(18 * 0.5e-6, 2 / 900e9).balance)
+        4050000
+        """
+        return self.a / self.b if self.c == 0 and self.b > 0 else None
+
+    def slope(self, size: float) -> float:
+        return self.b + self.c / (2 * sqrt(size))
+
+
+Pieces = tuple[tuple[float, Curve], ...]  # a piecewise curve: (first byte, curve), ascending from 0
+
+
+Knots = tuple[tuple[float, Any], ...]  # (bytes, seconds), ascending in bytes; seconds may be arrays
+
+
+def ends(size: Number) -> tuple[float, float]:
+    return (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
+
+
+class SoftwareTime(NamedTuple):
+    """Measured seconds beside wires and latencies, by size.
+
+    Args:
+        knots: interpolated linearly, constant outside.
+        rise: seconds per sqrt(byte), times sqrt(M) clamped to ``smallest`` .. ``largest`` (the sizes it was measured at).
+        what: the library and its schedule, for notes.
+        beyond: a note on the measured rank counts if the group's is outside them, else empty.
+    """
+
+    knots: Knots = ()
+    rise: Any = 0.0
+    smallest: float = 0.0
+    largest: float = inf
+    what: str = ""
+    beyond: str = ""
+
+    def at(self, size: Any) -> Any:
+        seconds = self._between(size)
+        if anywhere(self.rise != 0):
+            seconds = seconds + self.rise * least(largest(size, self.smallest), self.largest) ** 0.5
+        return seconds
+
+    def _between(self, size: Any) -> Any:
+        knots = self.knots
+        if len(knots) < 2:
+            return knots[0][1] if knots else 0.0
+        if is_array(size):
+            import numpy as np
+
+            seconds = knots[0][1]
+            for (low, before), (high, after) in pairwise(knots):
+                seconds = np.where(size < low, seconds, before + (after - before) * ((size - low) / (high - low)))
+            return np.where(size < knots[-1][0], seconds, knots[-1][1])
+        at = bisect_right(knots, size, key=itemgetter(0))
+        if at in (0, len(knots)):
+            return knots[max(at - 1, 0)][1]
+        (low, before), (high, after) = knots[at - 1], knots[at]
+        return before + (after - before) * ((size - low) / (high - low))
+
+    def pieces(self) -> Pieces:
+        bounds = [*(size for size, _ in self.knots), *((self.smallest, self.largest) if self.rise else ())]
+        return tuple((start, self._from(start)) for start in sorted({0.0, *(size for size in bounds if 0 < size < inf)}))
+
+    def _from(self, start: float) -> Curve:
+        found = Curve(float(self.at(start)), 0.0)
+        if self.rise and self.smallest <= start < self.largest:
+            found = Curve(found.a - float(self.rise) * start**0.5, 0.0, float(self.rise))
+        for (low, before), (high, after) in pairwise(self.knots):
+            if low <= start < high:
+                slope = float(after - before) / (high - low)
+                found = found.plus(Curve(-slope * start, slope))
+        return found
+
+    def notes(self, size: Any) -> tuple[str, ...]:
+        low, high = (self.knots[0][0], self.knots[-1][0]) if len(self.knots) > 1 else (self.smallest, self.largest)
+        few, many = ends(size)
+        outside = [f"below {format_bytes(low)}"] if few < low else []
+        outside += [f"above {format_bytes(high)}"] if many > high else []
+        outside += [self.beyond] if self.beyond else []
+        return (f"{self.what} was not measured {' and '.join(outside)}: held at the nearest",) if outside else ()
+
+
+def mixed(first: Knots, second: Knots, share: Any) -> Knots:
+    """Interpolate between two rank counts: ``share`` of the second, the rest of the first."""
+    one, other = SoftwareTime(first), SoftwareTime(second)
+    sizes = sorted({size for size, _ in (*first, *second)})
+    return tuple((size, (1 - share) * one.at(size) + share * other.at(size)) for size in sizes)
