@@ -75,6 +75,7 @@ def _numbers(
         return None
     known = listed.get(name)
     launch_s = known.launch_s if known is not None and known.launch_s is not None else _USUAL_LAUNCH_S
+    # times below what the wires alone take are taken off the launch: a step adds to them
     step_s = max((fixed_s - plain.a - launch_s) / steps, 0.0) if steps > 0 else 0.0
     launch_s = max(fixed_s - plain.a - steps * step_s, 0.0)
     return bare._replace(launch_s=launch_s, step_s=step_s, share=wire / left)

@@ -172,6 +172,7 @@ def read_source(
 FILES = {
     "fabric": "A fabric: its tiers, innermost first, with the latency and bandwidth of each.",
     "ladder": "A ladder: a list of prices to follow, all at one size.",
+    "machine": "Measured rows of one machine, by which its prices are corrected; colltool calibrate writes them.",
     "layout": "A layout: which ranks form which groups, what each runs, and where each rank sits.",
     "algorithm": "An algorithm: who sends which chunk to whom, step by step.",
     "job": "A job: what a training step computes, how its ranks are cut, what it sends and what hides.",

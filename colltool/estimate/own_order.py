@@ -40,7 +40,7 @@ def ordered_factor(where: SameFabric, primitive: Primitive, scope: str) -> Machi
         return None
     ranks = [line.ranks for line in factor.lines]
     priced = [_log_prices(where.fabric, primitive, scope, count) for count in ranks]
-    unknown = np.full(len(SIZES), nan)
+    unknown = np.full(len(SIZES), nan)  # bounds nothing: the fabric holds no such group, or a way cannot run on it
     ways = sorted({way for prices in priced for way in prices})
     by_way = [np.array([prices.get(way, unknown) for prices in priced]) for way in ways]
     if not by_way:

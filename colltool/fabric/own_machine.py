@@ -40,6 +40,9 @@ def on_machine(fabric: Fabric, machine: OwnMachine) -> Fabric:
     if isinstance(machine, MeasuredMachine):
         _check_device(fabric, machine.devices[0] if machine.devices else None, machine.name)
         return _with(fabric, machine)
+    if not isinstance(machine, str | os.PathLike):
+        fix = f"write {given('machine', 'cluster.machine.yaml')}"
+        raise ColltoolError(f"expected a machine file, got a {type(machine).__name__}", argument="machine", fix=fix)
     path = os.fspath(machine)
     text = read_text(path, "definition", path)
     return fabric.view(f"on {path}\n{text}", lambda: _with(fabric, _machine_of(fabric, text, path)))
@@ -52,6 +55,7 @@ def _with(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
     if filed is None and again is None:
         return found
     with_others = None if again is None else partial(_with_others, again, machine)
+    # so that an interval that asks for the price before a dial moved gets it with the same rows
     before = filed and filed.with_own_machine(machine)
     return found.with_overrides(tuple(fabric.overrides), before, with_others)
 

@@ -177,7 +177,13 @@ def machine_of(
     )
     listed = tuple(
         OwnProtocol(
-            str(row.primitive), row.scope, row.algorithm, row.protocol, launch_s=row.launch, step_s=row.step, share=row.share
+            primitive=str(row.primitive),
+            scope=row.scope,
+            algorithm=row.algorithm,
+            protocol=row.protocol,
+            launch_s=row.launch,
+            step_s=row.step,
+            share=row.share,
         )
         for row in file.protocols
     )

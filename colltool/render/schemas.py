@@ -56,7 +56,7 @@ _ASKED = {
 FILE_KINDS = {
     "fabric": "colltool.fabric.model:Fabric", "job": "colltool.training.files.job:JobFile",
     "layout": "colltool.congestion.layout:LayoutFile", "library": "colltool.kernels.files:LibraryFile",
-    "ladder-file": "colltool.fabric.ladder:LadderFile",
+    "ladder-file": "colltool.fabric.ladder:LadderFile", "machine": "colltool.machines.own:MachineFile",
 }  # fmt: skip
 """The kinds of files that are read, and the model of each."""
 
