@@ -14,7 +14,6 @@ from colltool.cli.command import command, failed
 from colltool.cli.options import NO_FABRIC, FabricChoice, Out, Plots, WiringChoice
 from colltool.cli.output import say, working, write, write_bytes
 from colltool.estimate.assumptions import Readings
-from colltool.fabric.own_machine import SUFFIX as MACHINE
 
 
 @command(primitive="--collective")

@@ -5,7 +5,7 @@
 Each source is left out in turn: its rows are priced on its machine's fabric made without them (:func:`left_out`), their distance
 is to rows of other sources, and the law is fitted without them. Printed: rows and sources inside, and the median half-width, by
 size class, scope, shipped or own machine, vendor and collective. Exit 1 below 87% of rows or 83% by source, above 95%, or where a
-class of at least eight sources is below 80%.
+class of at least eight sources is below 82%.
 
 ``--write``: the law and the index that ship, ``colltool/estimate/spread.csv`` and ``rows.csv``, and README's table,
 ``tests/data/unseen.csv``. ``--again``: prices anew; they
@@ -56,7 +56,7 @@ CPU_ONLY = frozenset({"clariden-osu-a2a", "alcf-polaris-osu"})
 APART = frozenset({"alcf-polaris-nccl"})
 """Printed apart, and in no fit: four A100 that share two NICs of Slingshot, which no shipped fabric with ``--set`` is; an
 all-to-all of 128 B takes 13 times as long as priced."""
-FEWEST_SOURCES, LEAST_OF_A_CLASS = 8, 0.80
+FEWEST_SOURCES, LEAST_OF_A_CLASS = 8, 0.82
 LEAST_ROWS, LEAST_SOURCES, MOST_ROWS = 0.87, 0.83, 0.95
 
 
@@ -401,6 +401,8 @@ def short_of(found: Sequence[Verdict], kappa: float) -> list[str]:
     failed = [f"{every:.0%} of rows inside"] if not LEAST_ROWS <= every <= MOST_ROWS else []
     failed += [f"{sources:.0%} by source"] if sources < LEAST_SOURCES else []
     for name, several in classes(found):
+        if name.startswith("own"):  # machines that no fabric is of: told, and not asked for
+            continue
         enough = len({one.one.group for one in several}) >= FEWEST_SOURCES
         if enough and (share := by_row(several, kappa)) < LEAST_OF_A_CLASS:
             failed.append(f"{name}: {share:.0%}")

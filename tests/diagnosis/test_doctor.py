@@ -142,7 +142,11 @@ def test_late_launches_are_seen_in_small_messages_alone(tmp_path: Path) -> None:
 
 def test_half_the_network_between_two_hosts(tmp_path: Path) -> None:
     time = shaken(time_on(ranks=16, set_=["ib.bandwidth=25GB/s"]), 0.02)
-    result = colltool.doctor(log(tmp_path / "a.log", time, ("ar", "ag", "a2a"), LARGE, ranks=16))
+    path = log(tmp_path / "a.log", time, ("ar", "ag", "a2a"), LARGE, ranks=16)
+    unnamed = colltool.doctor(path)
+    assert unnamed.ok  # such hosts are sold, and the logs name no NICs
+    assert unnamed.assumed.network.startswith("4 x 400G or 8 x 200G a host")
+    result = colltool.doctor(path, fabric="dgx-h100")
     finding = only(result)
     assert {"rails", "network"} <= set(names(finding))
     assert next(one.said for one in finding.causes if one.name == "rails").startswith("4 of 8 NICs")
