@@ -6,7 +6,7 @@ difference between the machines.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from colltool.algorithms.twisted import is_twisted
@@ -60,23 +60,24 @@ LAYERS: tuple[Layer, ...] = get_args(Layer)
 """Readings of ``numbers``, from the fewest layers of the model to all."""
 
 
-def layers_of(fabric: Fabric) -> Layer:
+def layers_of(fabric: Fabric, primitives: Collection[Primitive]) -> Layer:
     """The most layers that a fabric has: ``measured`` of a machine, a ``library``'s, or wires and contention (``datasheet``)."""
     if fabric.machine is not None:
         return "measured"
-    return "library" if any(tier.library for tier in fabric.tiers) else "datasheet"
+    known = any(tier.protocols_for(primitive) for tier in fabric.tiers for primitive in primitives)
+    return "library" if known else "datasheet"
 
 
 def common_layers(
-    names: Sequence[str], fabrics: Sequence[Fabric], readings: Readings
+    names: Sequence[str], fabrics: Sequence[Fabric], readings: Readings, primitives: Collection[Primitive]
 ) -> tuple[Readings, tuple[BasisDifference, ...]]:
-    """Readings under which fabrics are priced by the layers that all have, and what that leaves out of some.
+    """Readings under which primitives are priced by the layers that all fabrics have, and what that leaves out of some.
 
     A machine's or a library's own time that only one side is known to take is no difference between the two.
     """
     if readings.ideal:
         return readings, ()
-    known = {name: layers_of(fabric) for name, fabric in zip(names, fabrics, strict=True)}
+    known = {name: layers_of(fabric, primitives) for name, fabric in zip(names, fabrics, strict=True)}
     least: Layer = min((*known.values(), readings.numbers), key=LAYERS.index)
     if all(layers == least for layers in known.values()):
         return readings, ()

@@ -184,7 +184,7 @@ def compare(
     fabrics = [column.load(()) for column in followed(columns)]
     who = [one if one.ranks is not None else one._replace(ranks=_on_all(fabrics, one._replace(stride=1))) for one in groups]
     names = [column.name for column in columns]
-    readings, layers = basis.common_layers(names, fabrics, asked[0].readings)
+    readings, layers = basis.common_layers(names, fabrics, asked[0].readings, {one.primitive for one in asked})
     asked = [one._replace(readings=readings) for one in asked]
     tables = [_Compared(one, tuple(columns), fabrics, who) for one in asked]
     lines = [line for table in tables for line in table.lines(table.asked, sizes)]

@@ -133,7 +133,7 @@ def sweep(
     ranks = tuple(everybody(first, group) if group.ranks is None else group.ranks for group in groups) if said else (whole,)
     own = (SweepAxis("fabric", tuple(one.name for one in where)), SweepAxis("ranks", ranks), SweepAxis("bytes", tuple(sizes)))
     axes = (*own, *vary)
-    readings, layers = common_layers(own[0].values, fabrics, asked.readings)
+    readings, layers = common_layers(own[0].values, fabrics, asked.readings, {asked.primitive})
     asked = asked._replace(readings=readings)
     count = prod(len(axis.values) for axis in axes)
     if count > most:

@@ -21,6 +21,8 @@ from colltool.base.errors import ColltoolError, either, printable
 from colltool.base.reach import confine, is_confined
 
 MIB = 2**20
+MACHINE_SUFFIX = ".machine.yaml"
+"""Of files of measured rows, beside the fabric's file."""
 
 Kind = Literal["definition", "algorithm", "config", "matrix", "document", "log", "topology"]
 AnyPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.base.files import MACHINE_SUFFIX
 from colltool.cli import options as o
 from colltool.cli import values
 from colltool.cli.command import command, failed
@@ -56,18 +57,19 @@ def calibrate(
     if output is not None and output.suffix not in o.FABRIC_SUFFIXES:
         fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
         raise ColltoolError(f"a fabric file ends in .yaml, got {output}", argument="output", fix=fix)
-    rows = None if output is None else output.name.endswith(MACHINE)
+    rows = None if output is None else output.name.endswith(MACHINE_SUFFIX)
     o.check_plot(plot)
     working(f"fitting {', '.join(logs)} ...")
     result = colltool.calibrate(
         fabric.name, logs, overrides=fabric.overrides, tier=tier,
         algorithms=() if algorithm == "auto" else values.names(algorithm), line_rate=line_rate, ranks=ranks,
         primitive=collective, nodes=nodes, in_place=in_place, machine_only=rows,
-        name=output.name.removesuffix(MACHINE).removesuffix(output.suffix) if output else None,
+        name=output.name.removesuffix(MACHINE_SUFFIX).removesuffix(output.suffix) if output else None,
     )  # fmt: skip
     if output is not None:
         if not rows:
-            say(f"note: {output} is a fitted fabric, for one more version; -o {output.stem}{MACHINE} keeps the rows themselves")
+            instead = f"-o {output.stem}{MACHINE_SUFFIX}"
+            say(f"note: {output} is a fitted fabric, for one more version; {instead} keeps the rows themselves")
         write(result.machine_text if rows else result.text, output)
         result = replace(result, path=str(output))
     Out(form, everything=everything, plot=plot, plot_what=plot_what).emit(result)

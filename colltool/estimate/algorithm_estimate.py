@@ -294,6 +294,11 @@ class AlgorithmEstimate:
         return self.algbw_Bps * self.busbw_factor
 
     @property
+    def streams(self) -> bool:
+        """Whether phases of a single-size price overlap, so that only the busiest tier's bandwidth counts."""
+        return float(sum(phase.bandwidth_s for phase in self.phases)) > float(self.moved_s) * (1 + 1e-9)
+
+    @property
     def bound(self) -> str:
         """The largest part of a single-size price: ``latency``, ``bandwidth``, ``overhead`` or ``software``."""
         if hasattr(self.bytes, "__len__"):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, given, nearest
-from colltool.base.files import read_text
+from colltool.base.files import MACHINE_SUFFIX, read_text
 from colltool.fabric.ground import media_of
 from colltool.fabric.model import Fabric
 from colltool.machines.factor import INSIDE, MeasuredMachine
@@ -20,14 +20,13 @@ from colltool.machines.factor import INSIDE, MeasuredMachine
 if TYPE_CHECKING:
     from colltool.machines.own import MachineFile, MachineRow
 
-SUFFIX = ".machine.yaml"
 OwnMachine = MeasuredMachine | str | os.PathLike[str]
 """A machine that was made of rows, or the path of its file."""
 
 
 def beside(fabric_file: str) -> str | None:
     """The machine file of a fabric's file: ``cluster.machine.yaml`` of ``cluster.yaml``; None where there is none."""
-    found = f"{os.path.splitext(fabric_file)[0]}{SUFFIX}"
+    found = f"{os.path.splitext(fabric_file)[0]}{MACHINE_SUFFIX}"
     return found if found != fabric_file and os.path.isfile(found) else None
 
 
@@ -100,4 +99,4 @@ def _applying(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow,
 
 
 def _another(fabric: Fabric) -> str:
-    return f"measure {fabric.name} and write {given('output', f'{fabric.name}{SUFFIX}')}, or leave this file out"
+    return f"measure {fabric.name} and write {given('output', f'{fabric.name}{MACHINE_SUFFIX}')}, or leave this file out"

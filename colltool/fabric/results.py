@@ -13,6 +13,7 @@ from colltool.base.formatting import format_length, format_rate, format_time
 from colltool.base.result import Result
 from colltool.definitions.source import KeyPath, value_at
 from colltool.fabric.capabilities import TierCapabilities
+from colltool.fabric.ground import on_ground
 from colltool.fabric.load import FabricSource, fabric_reading
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import Bill, FabricFacts, TierFacts, bill_of, fabric_facts
@@ -190,7 +191,7 @@ class CheckedFabric(NamedTuple):
 def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
     """Load a fabric and collect warnings; ``name`` is what the result calls it."""
     reading = fabric_reading(fabric)
-    loaded = reading.result()
+    loaded = on_ground(reading.result())
     found = [one._replace(where=reading.source.at(one.path)) for one in lint(loaded, reading.data)]
     return CheckedFabric(name or str(fabric), loaded, tuple(sorted(found, key=lambda one: reading.source.position(one.path))))
 

@@ -50,7 +50,7 @@ COMMENTS = {
     "tiers.in_network": "what its switches compute: NVLS, SHARP",
     "tiers.algorithms": "what the library runs on groups that end here",
     "tiers.sizing": "for counts and the bill: rails apart, NICs of an endpoint on each, ports of a switch",
-    "launch_overhead": "of a call, before its first byte",
+    "launch_overhead": "of a call, before its first byte; without it the library's, where that was measured",
     "library": "whose schedules are ranked; gpu and cpu are for NCCL's own cost model",
     "numbers": "datasheet: without what was measured",
     "hypothetical": "no such hardware: nobody launches anything on it",
@@ -98,7 +98,9 @@ def fabric_start(source: FabricSource | None = None, tiers: str | None = None, o
         drafted = [_tier(text.strip()) for text in (tiers or TEMPLATE).split(",")]
         if tiers is None:
             drafted[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
-        source = {"name": "my-cluster", "tiers": drafted} | ({"device": "h100", "library": "nccl"} if tiers is None else {})
+        # tiers alone have no library whose launch is known
+        rest = {"device": "h100", "library": "nccl"} if tiers is None else {"launch_overhead": "5us"}
+        source = {"name": "my-cluster", "tiers": drafted} | rest
     if failed:
         from colltool.fabric.broken import without
 

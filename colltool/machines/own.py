@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from colltool.base import formatting as fmt
-from colltool.base.files import AnyPath, read_text
+from colltool.base.files import MACHINE_SUFFIX, AnyPath, read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import Accepted, Count, Label, Name, Part, PrimitiveName, Size, units_own
 from colltool.definitions.reader import Reading, read
@@ -24,7 +24,6 @@ from colltool.machines.smoother import Observation, Posterior, Smooth, Smoother,
 if TYPE_CHECKING:
     from colltool.machines.shape import Floats
 
-SUFFIX = ".machine.yaml"
 SCHEMA = "colltool.machine/1"
 BEYOND = 8
 """Doublings of the largest measured rank count that a grid reaches."""
@@ -187,7 +186,7 @@ def machine_of(
         )
         for row in file.protocols
     )
-    return replace(found, file=path or f"{file.name}{SUFFIX}", protocols=listed)
+    return replace(found, file=path or f"{file.name}{MACHINE_SUFFIX}", protocols=listed)
 
 
 def machine_from_rows(

@@ -74,3 +74,8 @@ def interval_field(interval: Interval | None, why_none: str) -> Document:
 def none_for(cell: Cell) -> str:
     """Why a cell of a grid has no interval."""
     return cell.reason or NO_INTERVAL
+
+
+def may_be_as_fast(row: AlgorithmEstimate, faster: AlgorithmEstimate) -> bool:
+    """Whether no more can be said of a faster way: it is inside the interval of what runs."""
+    return row.interval is not None and float(faster.total_s) >= row.interval.low_s

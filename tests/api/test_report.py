@@ -70,7 +70,7 @@ def test_every_command_gives_what_the_page_shows(report: Report, tmp_path: Path,
     for one in exhibits(report):
         told = [said_by(line) for line in one.commands]
         if isinstance(one.result, Assumptions):
-            assert "schema: colltool.fabric/1\nname: dgx-h100\n" in told[0]
+            assert "schema: colltool.fabric/2\nnumbers: datasheet\nname: dgx-h100\n" in told[0]
         elif "compare" in document(one.result)["schema"] and len(told) > 1:  # the step on each: one command a fabric
             assert [each["step_s"] for each in told] == [plan["step_s"] for plan in document(one.result)["plans"]]
         else:
@@ -178,7 +178,7 @@ def test_every_number_of_a_fabric_has_its_source(report: Report) -> None:
     assert told["ib.levels.leaf.alpha"].source.startswith("NCCL 2.30, its own model")
     assert told["nvlink.eta.beta"].source.startswith("Collectives Explainer Series part 05")
     assert told["library.reached.multi-rail-ring"].source.startswith("NVIDIA/nccl issue 1229")
-    assert all(one.source for one in assumed.stated if not one.key.endswith(("topology", ".name")))
+    assert all(one.source for one in assumed.stated if not one.key.endswith(("topology", ".name", "numbers")))
     assert "450 GB/s" in dict(zip(assumed.to_columns()["key"], assumed.to_columns()["value"], strict=True))["nvlink.bandwidth"]
 
 

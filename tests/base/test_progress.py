@@ -42,7 +42,7 @@ def test_a_sweep_of_shapes_tells_of_each_and_loads_each_once(monkeypatch: pytest
 
     loads: list[object] = []
     load = columns.load_fabric
-    monkeypatch.setattr(columns, "load_fabric", lambda *args: loads.append(args) or load(*args))
+    monkeypatch.setattr(columns, "load_fabric", lambda *args, **named: loads.append(args) or load(*args, **named))
     shapes = "torus.shape=4x4x4,4x4x8,4x8x8,8x8x8"
     with watched(heard := Heard()):
         swept = colltool.sweep("torus512", "ar", sizes=["1MB"], vary=shapes)
@@ -60,7 +60,7 @@ def test_columns_are_bounded_and_loaded_once(monkeypatch: pytest.MonkeyPatch) ->
         colltool.compare("star512", "ar", sizes=["1MB"], vary=["star.alpha=1us:9us:96", "star.bandwidth=1GB/s:9GB/s:100"])
     loads: list[object] = []
     load = columns.load_fabric
-    monkeypatch.setattr(columns, "load_fabric", lambda *args: loads.append(args) or load(*args))
+    monkeypatch.setattr(columns, "load_fabric", lambda *args, **named: loads.append(args) or load(*args, **named))
     compared = colltool.compare("star512", "ar", sizes=["1MB", "1GB"], vary="star.alpha=1us,2us,3us")
     assert len([one for one in loads if "star.alpha" in str(one)]) == 3
     assert [cell.total_s for cell in compared.lines[0].cells] == [

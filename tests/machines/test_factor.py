@@ -96,7 +96,7 @@ def test_a_cloud_s_instance_has_the_vendor_s_board() -> None:
     instance, board = machine_for("h100", "nvlink4", "efa"), machine("dgx-h100")
     assert instance is not None
     assert instance.d("all_reduce", INSIDE, 8, 2.0**25) == board.d("all_reduce", INSIDE, 8, 2.0**25) != 0
-    assert instance.d("all_reduce", "efa", 16, 2.0**25) != 0
+    assert instance.d("all_reduce", "efa", 64, 2.0**25) != 0
     assert instance.d("all_reduce", "ib", 16, 2.0**25) == 0
 
 
@@ -214,7 +214,8 @@ def check_line(name: str, primitive: str, scope: str, ranks: int, *, strict: boo
 
 @pytest.mark.parametrize("ranks", [144, 288, 576, 1152, 2304])
 def test_bus_bandwidth_of_racks_holds_as_the_message_grows(ranks: int) -> None:
-    print(ranks, f"smallest step x{check_line('nvl72', 'all_reduce', 'ib', ranks, strict=True):.2f}")
+    """Where racks were measured closely not even NCCL's change from LL's rings to NVLS shows."""
+    print(ranks, f"smallest step x{check_line('nvl72', 'all_reduce', 'ib', ranks, strict=ranks < 1000):.2f}")
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES)

@@ -19,15 +19,8 @@ from colltool.training.files.presets import preset_names
 NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "superpod-textbook", "torus512"}
 # No peak of these devices is kept.
 UNKNOWN = {
-    "atlas-950",
-    "cloudmatrix384",
-    "dgx-1v",
-    "frontier",
-    "rtx-pro-6000-pcie",
-    "rubin-ultra-nvl576",
-    "tomahawk-ultra",
-    "ub-mesh",
-}
+    "atlas-950", "cloudmatrix384", "dgx-1v", "frontier", "rtx-pro-6000-pcie", "rubin-ultra-nvl576", "tomahawk-ultra", "ub-mesh"
+}  # fmt: skip
 
 
 def job(**parts: Any) -> dict[str, Any]:

@@ -37,7 +37,6 @@ from colltool.render.plot.chart import (
 )
 from colltool.render.views.explain import crossover_title, library_title
 from colltool.render.views.plan import plan_title
-from colltool.render.views.price import streams
 from colltool.render.views.trace import trace_title
 from colltool.render.views.trace import trace_verdict as judged
 from colltool.traces.results import CallTotal, TraceComparison
@@ -61,7 +60,7 @@ def _short(seconds: Any) -> str:
 def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
     row = result.price.results[0]
     bars = [Bar(row.title, _whole(row), _short(row.total_s))]
-    for at, phase in enumerate(row.phases if streams(row) else ()):
+    for at, phase in enumerate(row.phases if row.streams else ()):
         latency = BarPiece(float(phase.alpha_s), "", colour_of(at), ACROSS)
         bandwidth = BarPiece(float(phase.bandwidth_s), letter(at), colour_of(at))
         bars.append(Bar(f"{letter(at)}, streamed", (latency, bandwidth), _short(phase.total_s)))
@@ -90,9 +89,9 @@ def _whole(row: AlgorithmEstimate) -> tuple[BarPiece, ...]:
     pieces: list[BarPiece] = []
     for at, phase in enumerate(row.phases):
         pieces.append(BarPiece(float(phase.alpha_s), letter(at), colour_of(at), ACROSS))
-        if not streams(row):
+        if not row.streams:
             pieces.append(BarPiece(float(phase.bandwidth_s), f"{letter(at)} {_short(phase.bandwidth_s)}", colour_of(at)))
-    if streams(row):
+    if row.streams:
         pieces.append(BarPiece(float(row.moved_s), "at once", GREY))
     rest = BarPiece(max(0.0, float(row.rest_s)), "", GREY, _SOFTWARE)
     return (*pieces, BarPiece(float(row.overhead_s), "launch", GREY, "xx"), rest)

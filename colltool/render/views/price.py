@@ -27,7 +27,7 @@ from colltool.nccl.rules import SPELLED
 from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Headline, Lines, Table, gathered, label, later, number
 from colltool.render.dispatch import Document, View, context, group_columns, listed
-from colltool.render.intervals import within, within_several
+from colltool.render.intervals import may_be_as_fast, within, within_several
 
 if TYPE_CHECKING:
     from colltool.nccl.model import NcclEstimate
@@ -53,7 +53,7 @@ def _beside(price: Price, row: AlgorithmEstimate, error: float) -> str:
     """Who is as fast within the error, or faster by more, and how to run that."""
     own = float(row.total_s)
     gain = 1 - float(price.fastest.total_s) / own
-    if gain > error:
+    if gain > error and not may_be_as_fast(price.best, price.fastest):
         name = r.named(price, price.fastest)  # only a pick is not the fastest
         if price.fastest.status == "own":
             before = "" if price.fastest.protocol else " before any library's overhead"
@@ -185,7 +185,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     several = len(picks) > 1
     library = f"{picks[0].own.name.upper()} {told_version(picks[0].own.version)}"
     for one, size in zip(picks, sizes, strict=True):
-        if (factor := one.price.slower_pick) is not None and factor >= _TOLD:
+        if (factor := one.price.slower_pick) is not None and factor >= _TOLD and not may_be_as_fast(one.price.best, one.best):
             at = f"{size}: " if several else ""
             slow.append(f"{at}{one.name} takes {format_factor(factor)} of {r.named(one.price, one.best)}")
     chosen = gathered((f"{one.name} ({one.estimate.protocol})", size) for one, size in zip(picks, sizes, strict=True))
@@ -348,18 +348,13 @@ def _phases(result: Breakdown) -> Table:
 def _breakdown_blocks(result: Breakdown) -> list[Block]:
     price, row = result.price, result.price.results[0]
     out: list[Block] = [Headline(_answer(price, row)), _phases(result), Lines(_sums(row), ())]
-    if streams(row):
+    if row.streams:
         out.append(Lines("phases stream through each other: only the busiest tier's bandwidth counts", ()))
     out += listed("pipelined: P* = sqrt((F-1) b M / (alpha BW))", r.segment_lines(result.segments))
     out += _links_table([row])
     if result.baselines:
         out.append(r.row_table([r.Ranked(price, one) for one in result.baselines], "flat baselines")._replace(first=0))
     return out + r.notes([row], price.model, first=0)
-
-
-def streams(row: AlgorithmEstimate) -> bool:
-    """Whether phases overlap, so that only the busiest tier's bandwidth counts."""
-    return float(sum(phase.bandwidth_s for phase in row.phases)) > float(row.moved_s) * (1 + 1e-9)
 
 
 def _sums(row: AlgorithmEstimate) -> str:
