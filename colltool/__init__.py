@@ -5,7 +5,7 @@
 
 TYPE_CHECKING = False  # what typing calls so; importing it would cost more than all of this file
 
-__version__ = "0.18.0"
+__version__ = "0.19.0"
 _HOMES = {
     "api.prices": ("breakdown", "crossover", "diff", "explain", "ladder", "price", "price_list"),
     "api.comparisons": ("compare", "compare_sensitivity", "sensitivity", "sweep"),

@@ -248,8 +248,8 @@ class _Compared(NamedTuple):
         one, two = (ground_of(fabric, asked.primitive, place(fabric, group), 1.0, asked.readings)
                     for fabric in (self.fabrics[0], self.fabrics[at]))  # fmt: skip
         same_device = one.device and (one.device, one.asked.place) == (two.device, two.asked.place)
-        alike = bool(same_device) or self.columns[0].fabric == self.columns[at].fabric
-        return ratio_sigma(first, other, alike=alike)
+        one_file = self.columns[0].fabric == self.columns[at].fabric
+        return ratio_sigma(first, other, alike=bool(same_device) or one_file, one_file=one_file)
 
     def findings(self, sizes: Sequence[float]) -> Iterator[ColumnDifference]:
         """Each further column against the first, joining neighbouring rank counts with the same ranges."""

@@ -156,7 +156,9 @@ def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: f
     outer = placed.spans[-1].tier
     device = fabric.device or ""
     place_ = MeasuredPlace(generation_of(fabric), medium_of(fabric, outer), is_network(fabric, outer))
-    p2p_unknown = any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
+    facts = fabric.library_facts
+    p2p_told = facts is not None and facts.p2p is not None
+    p2p_unknown = not p2p_told and any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
     racks = place_.across and outer.ranks_inside >= FEWEST_IN_A_RACK
     foreign = fabric.announced or fabric.hypothetical or p2p_unknown or bool(placed.domains)
     asked = ErrorQuestion(place_, str(primitive), placed.ranks, size, device.startswith(_AMD), racks, foreign=foreign)
@@ -355,14 +357,15 @@ def _spoken(collective: str) -> str:
     return parse_primitive(collective).spoken
 
 
-def ratio_sigma(first: Interval, other: Interval, *, alike: bool) -> float:
+def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool = False) -> float:
     """Sigma of ln(one time / another time).
 
     ``alike``: the same device and medium, whose errors are the same for both: only what differs between them stays.
+    ``one_file``: two values of one fabric, which side is the faster is sure: how far a number was moved is no error of that.
     """
     mine, theirs = dict(first.parts), dict(other.parts)
     shift = mine.get("shift", 0.0) - theirs.get("shift", 0.0)
     if not alike:
         return hypot(first.sigma, other.sigma, shift)
-    names = {*mine, *theirs} - {"shift"}
+    names = {*mine, *theirs} - {"shift", *(["dials"] if one_file else [])}
     return sqrt(shift**2 + sum(abs(mine.get(name, 0.0) ** 2 - theirs.get(name, 0.0) ** 2) for name in names))

@@ -211,6 +211,10 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
             found.append(LintWarning(path, "", f"{words(value)} is {side}", usual.why))
 
     check(("launch_overhead",), OVERHEAD_S, format_time)
+    old = [index for index, tier in enumerate(fabric.tiers) if tier.protocols]
+    if old and written is not None:
+        why = "give the tier its medium under schema colltool.fabric/2; rows of your own: colltool calibrate -o NAME.machine.yaml"
+        found.append(LintWarning(("tiers", old[0], "protocols"), "", "a form that is read for one more version, schema /1", why))
     for index, tier in enumerate(data["tiers"]):
         path, alone = ("tiers", index), len(data["tiers"]) == 1
         rate = NETWORK_BPS if index else INSIDE_BPS

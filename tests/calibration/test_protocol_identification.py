@@ -182,7 +182,7 @@ def _read(data: dict[str, Any]) -> Fabric:
     from colltool.fabric.load import read_fabric
     from colltool.fabric.templates import fabric_text
 
-    return read_fabric(fabric_text(data), "old.yaml")
+    return read_fabric(fabric_text(data | {"schema": "colltool.fabric/1"}), "old.yaml")
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,11 @@ def _of_job(one: CheckedJob) -> Iterator[str]:
 
 def _of_fabric(one: CheckedFabric) -> Iterator[str]:
     fabric = one.fabric
-    overhead = f", launch overhead {format_time(fabric.launch_overhead)}" if fabric.launch_overhead else ", no launch overhead"
+    overhead = ", no launch overhead"
+    if fabric.launch_overhead:
+        overhead = f", launch overhead {format_time(fabric.launch_overhead)}"
+    elif any(protocol.launch_s for tier in fabric.tiers if tier.library for protocol in tier.library.protocols):
+        overhead = ", launch as the library takes it"
     yield f"{fabric.name}: {fabric.ranks} ranks{overhead}{', hypothetical' if fabric.hypothetical else ''}"
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
         yield _tier_in_values(tier)

@@ -44,7 +44,7 @@ def _answer(price: Price, row: AlgorithmEstimate) -> str:
     if price.accuracy is not None and row.selectable and (beside := _beside(price, row, price.accuracy.median)):
         answer += f" {sentence(beside)}."
     for inert in price.inert:
-        answer += f" {inert.key} moves nothing here: {inert.reason.replace(row.title, r.named(price, row))}."
+        answer += f" {inert.key} does not move this time: {inert.reason.replace(row.title, r.named(price, row))}."
     seconds = {"latency": row.steps_s, "bandwidth": row.moved_s, "overhead": row.overhead_s, "software": row.rest_s}
     return f"{answer} {whole_percent(float(seconds[row.bound] / row.total_s))} {_TURNS[row.bound]}"
 
