@@ -79,6 +79,7 @@ def common_layers(
         return readings, ()
     known = {name: layers_of(fabric, primitives) for name, fabric in zip(names, fabrics, strict=True)}
     least: Layer = min((*known.values(), readings.numbers), key=LAYERS.index)
+    # alike already: what was asked for stands
     if all(layers == least for layers in known.values()):
         return readings, ()
     parts = {layers: tuple(name for name, own in known.items() if own == layers) for layers in LAYERS}

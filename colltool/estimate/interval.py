@@ -159,10 +159,12 @@ def ground_of(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, size: f
     facts = fabric.library_facts
     p2p_told = facts is not None and facts.p2p is not None
     p2p_unknown = not p2p_told and any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
+    # racks joined to racks: two series are all that was published, and they differ
     racks = place_.across and outer.ranks_inside >= FEWEST_IN_A_RACK
     foreign = fabric.announced or fabric.hypothetical or p2p_unknown or bool(placed.domains)
     asked = ErrorQuestion(place_, str(primitive), placed.ranks, size, device.startswith(_AMD), racks, foreign=foreign)
     basis: Basis | None = None
+    # without a library's time the price is short by its class's usual share, whatever the distance
     if readings.numbers == "datasheet" or not has_library_layer(placed, primitive):
         basis = "datasheet"
     elif fabric.announced:
@@ -186,7 +188,7 @@ def _posterior(fabric: Fabric, primitive: Primitive, placed: PlacedGroup, readin
     if machine is None or readings.numbers != "measured":
         return None
     scope = scope_of(fabric, [span.tier.name for span in placed.spans])
-    known = machine.sigma(primitive, scope, placed.ranks, 1e6)
+    known = machine.sigma(primitive, scope, placed.ranks, 1e6)  # any size: known at one is known at all
     return None if known is None else lambda size: float(machine.sigma(primitive, scope, placed.ranks, size) or 0.0)
 
 
@@ -203,7 +205,7 @@ def has_library_layer(placed: PlacedGroup, primitive: Primitive) -> bool:
 def generation_of(fabric: Fabric) -> str:
     """The GPUs' generation as rows are compared by; a device that is not known is a generation of its own."""
     device, facts = fabric.device or "", fabric.library_facts
-    if device in _OWN_GENERATION:
+    if device in _OWN_GENERATION:  # its rows say nothing of others of its generation
         return device
     media = [medium and medium.name for medium in media_of(fabric)]
     known = gpus_of(None, GENERATIONS.get(device) or (facts.gpu if facts else None), media, "")

@@ -66,6 +66,7 @@ def on_ground(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
         numbers = _joined(_of_file(tier, before), known and _on_line(known, before))
         tiers.append(tier.with_library(numbers))
     found = fabric.model_copy(update={"tiers": tuple(tiers)})
+    # what such a file lists was measured of it as a whole: a machine's factor would count it twice
     if not layered or _has_own(fabric):
         return found.with_reached(()).with_machine(fabric.own_machine if layered else None)
     machine = fabric.own_machine or machine_for(fabric.device, media[0] or "", media[-1] if len(media) > 1 else None)
@@ -109,6 +110,7 @@ def _staged(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrar
     """What is left of numbers between hosts where the NICs do not reach the GPUs' memory: no LL128, and half a slot at most."""
     most_Bps = next((_STAGED_BPS[gpu] for gpu in gpus if gpu in _STAGED_BPS), None)
     most = 1.0 if most_Bps is None else most_Bps / (tier.bandwidth * tier.eta.beta)
+    # NCCL switches LL128 off where a NIC may tear its 128 bytes on the way through the host
     kept = tuple(row._replace(share=min(row.share, most)) for row in numbers.protocols if row.name != "LL128")
     return numbers._replace(protocols=kept)
 
@@ -218,6 +220,7 @@ def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fa
 
 def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
     facts = fabric.library_facts
+    # what a file says was reached is of the library that it names
     other = {"name": library, "version": version or None, "reached": ()}
     named = facts.model_copy(update=other) if facts else LibraryFacts(name=library, version=version or None)
     kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric

@@ -211,10 +211,7 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
             found.append(LintWarning(path, "", f"{words(value)} is {side}", usual.why))
 
     check(("launch_overhead",), OVERHEAD_S, format_time)
-    old = [index for index, tier in enumerate(fabric.tiers) if tier.protocols]
-    if old and written is not None:
-        why = "give the tier its medium under schema colltool.fabric/2; rows of your own: colltool calibrate -o NAME.machine.yaml"
-        found.append(LintWarning(("tiers", old[0], "protocols"), "", "a form that is read for one more version, schema /1", why))
+    found += _old_form(fabric) if written is not None else ()
     for index, tier in enumerate(data["tiers"]):
         path, alone = ("tiers", index), len(data["tiers"]) == 1
         rate = NETWORK_BPS if index else INSIDE_BPS
@@ -239,6 +236,14 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
             found.append(LintWarning((*path, "in_network", "levels"), "", what, f"{why} to have them counted"))
     told = {one.path[-1] for one in found}  # a tier's number that is off by itself is off beside others too: said once
     return [*found, *(one for one in odd_together(fabric) if len(one.path) > _OF_TIER or one.path[-1] not in told)]
+
+
+def _old_form(fabric: Fabric) -> Iterator[LintWarning]:
+    """Said once, of the first tier with protocols of its own."""
+    why = "give the tier its medium under schema colltool.fabric/2; rows of your own: colltool calibrate -o NAME.machine.yaml"
+    old = [index for index, tier in enumerate(fabric.tiers) if tier.protocols]
+    for index in old[:1]:
+        yield LintWarning(("tiers", index, "protocols"), "", "a form that is read for one more version, schema /1", why)
 
 
 def _bits(path: KeyPath, written: Any, *, alone: bool) -> Iterator[LintWarning]:

@@ -99,10 +99,12 @@ def posterior(
     """d of the ``target``'s primitive, scope and machine on a grid; its own ranks, size, r and source are not read."""
     import numpy as np
 
+    # a new owner is of no source: what one source's rows share is not shared with it
     asked = [target._replace(ranks=count, size=size, source="") for count in ranks for size in sizes]
     shape = len(ranks), len(sizes)
     if not rows:
         return Posterior(np.zeros(shape), np.full(shape, smoother.prior))
+    # the noise of a row keeps two that disagree from being fitted both, and the matrix regular
     own = _covariance(smoother, rows, rows) + smoother.noise**2 * np.eye(len(rows))
     cross = _covariance(smoother, asked, rows)
     weights = np.linalg.solve(own, cross.T).T

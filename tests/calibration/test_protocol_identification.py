@@ -169,7 +169,7 @@ def test_old_names_still_load_and_price() -> None:
         {"name": name, "launch_overhead": f"{launch}us", "alpha": "0.8us", "bandwidth": f"{rate}GB/s"}
         for name, launch, rate in (("low-latency", 5, 40), ("mid", 9, 180), ("high-bandwidth", 20, 360))
     ]
-    data = fabric_data("dgx-h100", [])
+    data = fabric_data("dgx-h100", []) | {"schema": "colltool.fabric/1"}
     data["tiers"][0]["protocols"] = old
     made = [modelled(AG, n) for n in (4, 8)]
     assert [price(_read(data), AG, size, 8).best.protocol for size in (1e3, 2e6, 1e9)] == ["low-latency", "mid", "high-bandwidth"]
@@ -182,7 +182,7 @@ def _read(data: dict[str, Any]) -> Fabric:
     from colltool.fabric.load import read_fabric
     from colltool.fabric.templates import fabric_text
 
-    return read_fabric(fabric_text(data | {"schema": "colltool.fabric/1"}), "old.yaml")
+    return read_fabric(fabric_text(data), "old.yaml")
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def library_blocks(fabric: Fabric) -> Iterator[Block]:
     rows = tuple(_rows(fabric))
     name = LIBRARIES[fabric.library_name].spoken if fabric.library_name in LIBRARIES else "the library"
     if rows:
+        # a column that says nothing of any row, such as the host's rate, is left out
         columns = tuple(column for column in _ADDED if any(column.value(row) is not None for row in rows))
         yield Table(columns, rows, None, f"what {name} adds to the wires")
     runs = []
