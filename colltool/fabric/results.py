@@ -240,7 +240,7 @@ def lint(fabric: Fabric, written: dict[str, Any] | None = None) -> list[LintWarn
 
 def _old_form(fabric: Fabric) -> Iterator[LintWarning]:
     """Said once, of the first tier with protocols of its own."""
-    why = "give the tier its medium under schema colltool.fabric/2; rows of your own: colltool calibrate -o NAME.machine.yaml"
+    why = "give the tier its medium under schema colltool.fabric/2; rows of your own: colltool calibrate"
     old = [index for index, tier in enumerate(fabric.tiers) if tier.protocols]
     for index in old[:1]:
         yield LintWarning(("tiers", index, "protocols"), "", "a form that is read for one more version, schema /1", why)
