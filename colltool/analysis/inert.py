@@ -20,7 +20,7 @@ from colltool.fabric.variants import Place, keys_of, values_of, with_values
 _OWN_NUMBERS = {
     "sizing": "it counts switches and cables: colltool fabric show",
     "prices": "it counts money: colltool fabric show",
-    "energy": "it moves energy_J, not time",
+    "energy": "it is for energy_J",
     "max_size": "it bounds size, and no time depends on it",
 }
 """Parts of a file that move a number of their own."""
