@@ -20,7 +20,7 @@ from colltool.estimate.candidates import Candidates, CannotRun, by_title, candid
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
-from colltool.estimate.protocols import best_protocol, lower_bound_notes, range_notes
+from colltool.estimate.protocols import best_protocol, lower_bound_notes, old_form_notes, range_notes
 from colltool.estimate.results import AssumptionsUsed, Breakdown, Infeasible, Ladder, LibraryChoice, Price, PriceList, Rung
 from colltool.estimate.segments import BestSegments, best_segments
 from colltool.fabric.ground import assumed_media, p2p_unknown, with_p2p
@@ -102,7 +102,7 @@ def rows_at(
         leaders = set(map(id, leading))
         behind = filter(lambda row: id(row) not in leaders, rows)
         rows = [*leading, *sorted(behind, key=lambda row: row.rank_class)]
-    return lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
+    return old_form_notes(lower_bound_notes(rows, candidates, listed.placed, listed.primitive), listed.placed)
 
 
 def price_list(fabric: Fabric, primitive: Primitive, sizes: Sequence[float], group: AnyGroup = None,

@@ -191,6 +191,15 @@ def lower_bound_notes(
     return [*(replace(row, notes=(*row.notes, note)) for row in rows[:noted]), *rows[noted:]]
 
 
+def old_form_notes(rows: Sequence[AlgorithmEstimate], placed: PlacedGroup) -> list[AlgorithmEstimate]:
+    """Note on the first row where a tier of the file lists protocols itself."""
+    listed = [span.tier.name for span in placed.spans if span.tier.protocols]
+    if not rows or not listed:
+        return list(rows)
+    note = f"protocols of {listed[0]} as the file lists them, a form that is read for one more version (colltool.fabric/1)"
+    return [replace(rows[0], notes=(*rows[0].notes, note)), *rows[1:]]
+
+
 def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
     def known() -> bool:
         listed = (protocol for span in placed.spans for protocol in span.tier.protocols_for(primitive).values())
