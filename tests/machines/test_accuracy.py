@@ -27,6 +27,7 @@ TABLES = Path(__file__).parent.parent / "data" / "machines" / "software_tables.c
 WORSE = 1.1  # times the error of the tables
 APART = {("dgx-a100", "across"): 1.2}  # two clouds differ by a third, and either left out is priced as the other
 ROOM = 0.003
+LAUNCHED = {("hgx-h200", "inside", 0), ("hgx-h200", "inside", 1)}  # a row each, under PyTorch: no machine's
 
 
 Cell = tuple[str, str, int]  # fabric, inside or across, size class
@@ -61,7 +62,7 @@ def totals(errors: dict[Cell, tuple[int, float]], *, by_class: bool) -> dict[tup
 
 
 def check_against_tables(keep_order: bool) -> None:
-    before = of_tables()
+    before = {key: cell for key, cell in of_tables().items() if key not in LAUNCHED}
     cells = fit_machines.by_class(judged(keep_order))
     after = {key: (len(several), fmean(abs(one.machine) for one in several)) for key, several in cells.items()}
     assert {key: rows for key, (rows, _) in after.items()} == {key: rows for key, (rows, _) in before.items()}
