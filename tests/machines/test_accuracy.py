@@ -75,6 +75,7 @@ def check_against_tables(keep_order: bool) -> None:
             assert error <= APART.get(key, WORSE) * was[key] + ROOM, key
 
 
+@pytest.mark.thorough
 def test_no_machine_and_no_size_is_worse_than_with_tables_of_software_seconds() -> None:
     check_against_tables(keep_order=False)
 
