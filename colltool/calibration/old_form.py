@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from colltool.calibration.serialise import exact_size, rate_text, time_text
+from colltool.estimate.protocols import switch_under
 from colltool.fabric.library import Efficiency
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -67,11 +68,10 @@ def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
 def _switch_data(numbers: SwitchNumbers, tier: Tier) -> dict[str, Any]:
     spec = tier.switches
     assert spec is not None  # a tier whose file gives one
-    own = spec.own_eta
-    shares = own | {primitive: own.get(primitive, tier.eta.beta) * share for primitive, share in numbers.shares.items()}
-    found: dict[str, Any] = {"alpha_switch": time_text(spec.alpha_switch + numbers.step_s)}
-    if shares:
-        found["eta_beta"] = {str(primitive): float(f"{share:.6g}") for primitive, share in shares.items()}
+    under = switch_under(spec, numbers, tier)
+    found: dict[str, Any] = {"alpha_switch": time_text(under.alpha_switch)}
+    if under.own_eta:
+        found["eta_beta"] = {str(primitive): float(f"{share:.6g}") for primitive, share in under.own_eta.items()}
     if numbers.protocols is not None:
         found["protocols"] = list(numbers.protocols)
     return found

@@ -7,7 +7,7 @@ A :class:`Spot` walks a model beside the data of a file: the field at a key path
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import UnionType
@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 
 from colltool.base import formatting as fmt
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, nearest
 from colltool.base.primitives import SHORT, Primitive, parse_primitive
 from colltool.definitions.source import KeyPath, value_at
 
@@ -197,6 +197,18 @@ def units_own(parse: Callable[[Any], Any], value: Any) -> Any:
         return parse(value)
     except ColltoolError as error:
         raise Slips(Slip(error.what, error.fix)) from error
+
+
+def listed_name(noun: str, names: Sequence[str], otherwise: str = "") -> AfterValidator:
+    """Refuses a name that is not listed, with the nearest; ``otherwise``: what else may be done."""
+
+    def known(name: str) -> str:
+        if name not in names:
+            fix = f"{nearest(name, list(names))} one of {', '.join(names)}{otherwise}".strip()
+            raise Slips(Slip(f"no {noun} is called '{name}'", fix))
+        return name
+
+    return AfterValidator(known)
 
 
 def _quantity(parse: Callable[[Any], float], *, bare: bool = False) -> BeforeValidator:

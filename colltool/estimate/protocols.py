@@ -122,11 +122,11 @@ def tier_under(tier: Tier, protocol: ProtocolNumbers, endpoints: int) -> Tier:
     switch, added = kind.in_network, tier.library.switch if tier.library is not None else None
     if switch is not None and added is not None:
         allowed = added.protocols is None or protocol.name in added.protocols
-        numbers |= kind.with_switch(_switch_under(switch, added, tier) if allowed else None)
+        numbers |= kind.with_switch(switch_under(switch, added, tier) if allowed else None)
     return tier.model_copy(update=numbers)
 
 
-def _switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
+def switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwork:
     """Collectives in the switches with what a library adds: time beside α_switch, and a share of the switches' η_β."""
     own = switch.own_eta
     eta_beta = {**own, **{primitive: own.get(primitive, tier.eta.beta) * share for primitive, share in added.shares.items()}}

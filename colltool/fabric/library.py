@@ -10,13 +10,13 @@ from itertools import product
 from math import log2
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
 from colltool.algorithms.libraries import LibraryName
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, nearest
 from colltool.definitions import field_types as ft
-from colltool.definitions.field_types import Accepted, Part, Slip, Slips
+from colltool.definitions.field_types import Accepted, Part, Slip, Slips, listed_name
 from colltool.fabric.tier_parts import MeasuredRange, check_algorithm, refuse
 
 _REACHED = Accepted("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
@@ -190,15 +190,11 @@ WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "tpu7x", "trainium2", "train
 """Of these colltool does not know the FLOP/s."""
 
 
-def _known(name: str) -> str:
-    if name not in DEVICES:
-        fix = f"{nearest(name, list(DEVICES))} one of {', '.join(DEVICES)}; or leave device out, and the job says it".strip()
-        raise Slips(Slip(f"no device is called '{name}'", fix))
-    return name
-
-
 DeviceName = Annotated[
-    str, AfterValidator(_known), WithJsonSchema({"enum": list(DEVICES)}), Accepted("the name of a device, such as h100", "text")
+    str,
+    listed_name("device", DEVICES, "; or leave device out, and the job says it"),
+    WithJsonSchema({"enum": list(DEVICES)}),
+    Accepted("the name of a device, such as h100", "text"),
 ]
 
 PARTS = ("switch", "cable", "optic", "nic")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import WithJsonSchema
 
-from colltool.base.errors import nearest
-from colltool.definitions.field_types import Accepted, Slip, Slips
+from colltool.definitions.field_types import Accepted, listed_name
 
 MEDIA = (
     "nvlink3", "nvlink4", "nvlink5", "nvlink6", "nvswitch", "xgmi", "pcie3", "pcie4", "pcie5", "pcie6", "ib", "roce", "efa",
@@ -46,15 +45,11 @@ _SLOT_GBPS = (("pcie3", 16e9), ("pcie4", 32e9), ("pcie5", 64e9), ("pcie6", 128e9
 """One direction of a slot of 16 lanes. Source: PCI-SIG."""
 
 
-def _known(name: str) -> str:
-    if name not in MEDIA:
-        fix = f"{nearest(name, list(MEDIA))} one of {', '.join(MEDIA)}".strip()
-        raise Slips(Slip(f"no medium is called '{name}'", fix))
-    return name
-
-
 MediumName = Annotated[
-    str, AfterValidator(_known), WithJsonSchema({"enum": list(MEDIA)}), Accepted("a medium, such as nvlink5, ib or roce", "text")
+    str,
+    listed_name("medium", MEDIA),
+    WithJsonSchema({"enum": list(MEDIA)}),
+    Accepted("a medium, such as nvlink5, ib or roce", "text"),
 ]
 
 

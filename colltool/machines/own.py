@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from colltool.base import formatting as fmt
-from colltool.base.files import MACHINE_SUFFIX, AnyPath, read_text
+from colltool.base.files import MACHINE_SUFFIX
 from colltool.base.primitives import Primitive
 from colltool.definitions.field_types import Accepted, Count, Label, Name, Part, PrimitiveName, Size, units_own
 from colltool.definitions.reader import Reading, read
@@ -129,12 +129,6 @@ def read_machine_file(content: str | Mapping[str, Any], name: str = "") -> Machi
     """A machine file's text or mapping; raises every error with its place."""
     reading: Reading[MachineFile] = read(MachineFile, content, name)
     return reading.result()
-
-
-def load_machine(path: AnyPath, price: LogPrice | None = None) -> MeasuredMachine:
-    """The machine of a ``NAME.machine.yaml``."""
-    text, name = read_text(path, "definition"), str(path)
-    return machine_of(read_machine_file(text, name), price=price, path=name)
 
 
 def machine_text(file: MachineFile) -> str:
